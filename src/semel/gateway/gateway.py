@@ -1,0 +1,208 @@
+"""The gateway: what stands between people and agents, and the only thing that speaks, records or shows.
+
+A face calls it; it puts the rooms together and owns their start and stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from semel.gateway.errors import BadRequest, Busy
+from semel.gateway.hub import Hub
+from semel.gateway.inbox import Inbox, InboxOf
+from semel.gateway.outbox import Outbox
+from semel.gateway.places import Places
+from semel.gateway.ports import Agent, Channel, Heard
+from semel.gateway.record import Record
+from semel.gateway.rpc import RpcServer, socket_path
+from semel.gateway.run import Deps
+from semel.gateway.settings import GatewaySettings
+from semel.gateway.spawns import Spawns
+from semel.gateway.toolcalls import ToolCalls
+from semel.gateway.turns import Turns
+from semel.gateway.views import Views
+from semel.ledger import spawns as spawn_rows
+from semel.ledger import startup
+from semel.ledger.spawns import Left
+from semel.ledger.store import Store
+
+log = structlog.get_logger("semel.gateway")
+
+Json = dict[str, Any]
+
+
+class Gateway(Views):
+    """Compose with `Gateway(settings, store, agents, channels)`; `start`, then serve faces, then `stop`.
+
+    `reap(left)` ends a process that a dead gateway left running, if it is still the same one (Law 10).
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        store: Store,
+        agents: Mapping[str, Agent],
+        channels: Mapping[str, Channel] | None = None,
+        *,
+        reap: Callable[[Left], bool] | None = None,
+        found: Callable[[], list[Json]] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.hub = Hub()
+        self.record = Record(store, self.hub)
+        self.channels = dict(channels or {})
+        self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # this run of the gateway: its lease
+        self.places = Places(settings.destinations, settings.channels, self.channels)
+        self.socket = socket_path(settings.data_dir)
+        self.blobs = settings.data_dir / "blobs"
+        self._reap = reap
+        self._found = found
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sending: asyncio.Task[None] | None = None
+        self.started_at = time.time()
+        self.outbox = Outbox(self.record, self.channels, resend_unknown=self._repeats(), files=self.blobs)
+        self.spawns = Spawns(
+            self.record, agents, gateway=self.name, socket=self.socket, most=settings.max_live_agents,
+            idle_after=self._idle_after,
+        )  # fmt: skip
+        deps = Deps(self.record, self.places, dict(settings.agents), settings.permission_deadline_s)
+        self.turns = Turns(deps, self.spawns, self.name, self.outbox.kick)
+        self.inbox = Inbox(self.record, settings, self.turns.wake)
+        self.tools = ToolCalls(
+            self.record, self.places, settings.agents, self.blobs, self.turns.runs.get, self.outbox.kick
+        )
+        self.rpc = RpcServer(self.socket, self.tools)
+        self.stopping = False
+
+    def __repr__(self) -> str:
+        return f"<Gateway {self.name} {self.turns!r} {self.spawns!r} {self.hub!r}>"
+
+    def _repeats(self) -> frozenset[str]:
+        return frozenset(n for n, c in self.settings.channels.items() if c.resend_unknown)
+
+    def _idle_after(self, agent: str) -> float:
+        own = self.settings.agents[agent].idle_after
+        return self.settings.idle_agent_s if own is None else own
+
+    # ------------------------------------------------------------ start and stop
+
+    async def start(self) -> None:
+        """Recover what a dead gateway left, then hear, think and speak."""
+        await self._end_strangers()
+        await self.rpc.start()
+        todo = await self.record.read(startup.unfinished)
+        self._sending = asyncio.create_task(self.outbox.run(), name="outbox")
+        for name, channel in self.channels.items():
+            inbox = InboxOf(self.inbox, name)
+            self._tasks.append(asyncio.create_task(self._hear(channel, inbox), name=f"channel {name}"))
+        for session in todo:
+            self.turns.wake(session)
+        log.info("gateway started", unfinished=len(todo))
+
+    async def _end_strangers(self) -> None:
+        """Law 10: spawns of a dead gateway are ended, identity checked, before anything is loaded."""
+        for left in await self.record.read(spawn_rows.left_behind):
+            killed = await asyncio.to_thread(self._reap, left) if self._reap is not None else False
+            why = "killed: its gateway was gone" if killed else "its gateway was gone, and so was it"
+            await self.record.write(spawn_rows.ended, left.id, why)
+
+    async def _hear(self, channel: Channel, inbox: InboxOf) -> None:
+        while True:
+            try:
+                await channel.run(inbox)
+                return
+            except Exception:
+                log.exception("channel stopped hearing; it is started again in 5 s", channel=channel.name)
+                await asyncio.sleep(5)
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Running turns get `grace` seconds, then are left to be resumed. Nothing is heard meanwhile."""
+        self.stopping = True
+        grace = self.settings.grace_s if grace is None else grace
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.turns.stop(grace)
+        await self.spawns.stop(2.0)
+        await self.outbox.stop(min(grace, 5.0))
+        if self._sending is not None:
+            await self._sending
+        await self.rpc.stop()
+
+    # ------------------------------------------------------------ hearing
+
+    async def say(
+        self, session: str, text: str, *, sender: str | None = None, key: str | None = None, source: str | None = None
+    ) -> Heard:
+        """A person's message. The session is made if it is new. Returns after the commit."""
+        self._open()
+        if not text.strip():
+            raise BadRequest("text: a message needs a text that is not blank")
+        return await self.inbox.hear(
+            source=source or f"api:{session}", session=session, key=key, text=text, sender=sender,
+            stable=("text", "sender"),
+        )  # fmt: skip
+
+    async def report(
+        self,
+        session: str,
+        kind: str,
+        text: str,
+        *,
+        key: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        wakes: bool | None = None,
+        source: str | None = None,
+    ) -> Heard:
+        """Something that happened. The session is made if it is new. Returns after the commit."""
+        self._open()
+        return await self.inbox.hear(
+            source=source or f"api:{session}", session=session, key=key, text=text, kind=kind, data=data,
+            wakes=wakes, stable=("kind", "text", *(data or {})),
+        )  # fmt: skip
+
+    async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
+        """An inbound webhook: (HTTP status, answer). Acknowledged only after the commit (Law 1)."""
+        self._open()
+        one = self.channels.get(channel)
+        receive = getattr(one, "receive", None)
+        if receive is None:
+            return 404, {"title": "No such webhook", "detail": f"no webhook channel is named {channel!r}"}
+        status, answer = await receive(InboxOf(self.inbox, channel), headers, body)
+        return int(status), dict(answer)
+
+    def _open(self) -> None:
+        if self.stopping:
+            raise Busy("the gateway is stopping; nothing was accepted, try again after the start")
+
+    # ------------------------------------------------------------ steering a session
+
+    async def stop_turn(self, session: str, by: str) -> bool:
+        """Cancel the running turn, if there is one."""
+        run = self.turns.runs.get(await self._id(session))
+        if run is None:
+            return False
+        await run.cancel(by)
+        return True
+
+    async def set_mode(self, session: str, mode: str) -> None:
+        """Switch the agent's mode (ACP session modes), from its next step on."""
+        await (await self._live(session)).conversation.set_mode(mode)
+
+    async def set_model(self, session: str, model: str) -> None:
+        """Switch the agent's model."""
+        await (await self._live(session)).conversation.set_model(model)
+
+    async def _live(self, session: str) -> Any:
+        live = self.spawns.live.get(await self._id(session))
+        if live is None:
+            raise BadRequest("the agent of this session is not running; send a message first")
+        return live

@@ -1,0 +1,93 @@
+"""Hearing: what comes in is checked, addressed, committed, and only then acknowledged (Laws 1, 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from semel.gateway.errors import BadRequest
+from semel.gateway.ports import Heard
+from semel.gateway.record import Record
+from semel.gateway.settings import GatewaySettings
+from semel.law import identity
+from semel.law.wake import wakes as kind_wakes
+from semel.ledger import hear as rows
+
+TEXT_LIMIT = 1_000_000  # characters of one event
+
+
+class Inbox:
+    """The one door in. `wake` is told of each session that has something to do."""
+
+    def __init__(self, record: Record, settings: GatewaySettings, wake: Callable[[int], None]) -> None:
+        self.record = record
+        self.settings = settings
+        self.wake = wake
+
+    async def hear(
+        self,
+        *,
+        source: str,
+        session: str | Sequence[str],
+        key: str | None,
+        text: str,
+        kind: str = "message",
+        sender: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        stable: Sequence[str] = ("text",),
+        wakes: bool | None = None,
+        cursor: str | None = None,
+    ) -> Heard:
+        """One event for one or more sessions. Raises BadRequest; returns after the commit."""
+        keys = [session] if isinstance(session, str) else list(session)
+        if not keys:
+            raise BadRequest("session: an event is addressed to at least one session")
+        if len(text) > TEXT_LIMIT:
+            raise BadRequest(f"text: at most {TEXT_LIMIT:,} characters; send a file instead")
+        fields = {"kind": kind, "text": text, "sender": sender, **(data or {})}
+        try:
+            if key is not None:
+                identity.check_event_key(key)
+            targets = [self._target(identity.check_session_key(k)) for k in dict.fromkeys(keys)]
+            digest = identity.digest({name: fields.get(name) for name in stable})
+        except ValueError as bad:
+            raise BadRequest(str(bad)) from None
+        event = rows.Event(
+            source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more=_more(data),
+            wakes=kind_wakes(kind) if wakes is None else wakes,
+        )  # fmt: skip
+        done = await self.record.write(rows.hear, event, targets, cursor)
+        for woken in done.woken:
+            self.wake(woken)
+        other = digest.hex() if done.status == "conflict" else ""
+        return Heard(done.event, done.status, done.first.hex(), other)  # type: ignore[arg-type]
+
+    def _target(self, key: str) -> rows.To:
+        s = self.settings
+        route = identity.route(key, list(s.agents), s.channels, s.default_agent)
+        return rows.To(key, route.agent, route.home)
+
+
+def _more(data: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return {"data": dict(data)} if data else None
+
+
+class InboxOf:
+    """A channel's own inbox: the source of what it hears is its account."""
+
+    def __init__(self, inbox: Inbox, channel: str) -> None:
+        self._inbox = inbox
+        self._source = f"channel:{channel}"
+
+    async def cursor(self) -> str | None:
+        """How far this channel was read."""
+        return await self._inbox.record.read(_cursor, self._source)
+
+    async def hear(self, **event: Any) -> Heard:
+        """See `ports.Inbox.hear`."""
+        return await self._inbox.hear(source=self._source, **event)
+
+
+def _cursor(tx: Any, source: str) -> str | None:
+    value = tx.value("cursor_get", source=source)
+    return None if value is None else str(value)

@@ -1,0 +1,138 @@
+"""Permission requests of a running turn: policy, people, deadline; each answered once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from semel.gateway.ports import Asked, Conversation
+from semel.ledger import show
+
+Json = dict[str, Any]
+OURS = "semel"  # the name our MCP server has in every agent
+_SLOT = 1 << 40  # slots of permission items, away from those of the fold
+
+
+@dataclass
+class Open:
+    """A request that waits for an answer."""
+
+    asked: Asked
+    slot: int
+    item: int | None = None
+    timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+
+
+class Permissions:
+    """The requests of one run. `expired` is called with what to show when a deadline passes."""
+
+    def __init__(
+        self, conversation: Conversation, policy: str, deadline: float, expired: Callable[[show.Op], None]
+    ) -> None:
+        self.conversation = conversation
+        self.policy = policy
+        self.deadline = deadline
+        self.expired = expired
+        self.open: dict[int, Open] = {}
+        self._next = _SLOT
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def asked(self, request: Asked, known: Json) -> list[show.Op]:
+        """What to show for a new request. `known`: what the stream told of its tool call."""
+        if is_ours(request.tool_call, known):
+            self._answer(request, _option(request, "allow"))
+            return []
+        slot, self._next = self._next, self._next + 1
+        body = {
+            "title": request.tool_call.get("title") or known.get("title") or "The agent asks for permission",
+            "options": [dict(o) for o in request.options],
+            "input": request.tool_call.get("rawInput") or known.get("input"),
+            "call": request.tool_call.get("toolCallId"),
+        }
+        if self.policy in ("allow", "deny"):
+            option = _option(request, self.policy)
+            self._answer(request, option)
+            body.update(state="answered", answer=option, by="policy")
+            return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
+        one = self.open[slot] = Open(request, slot)
+        one.timer = asyncio.get_running_loop().call_later(self.deadline, self._expire, slot)
+        return [show.ItemOpen(slot, "permission", request.id, body={**body, "state": "open"})]
+
+    def bind(self, items: Mapping[int, int]) -> None:
+        """The rows the open requests became."""
+        for one in self.open.values():
+            one.item = items.get(one.slot, one.item)
+
+    def answered(self, item: int, option: str | None) -> None:
+        """A person's answer, already recorded, goes to the agent."""
+        for slot, one in list(self.open.items()):
+            if one.item == item:
+                self._close(slot)
+                self._answer(one.asked, option)
+
+    def cancel(self) -> list[show.Op]:
+        """The turn is stopped or over: every open request is answered `cancelled` (ACP)."""
+        out: list[show.Op] = []
+        for slot, one in list(self.open.items()):
+            self._close(slot)
+            self._answer(one.asked, None)
+            out.append(show.ItemSet(slot, {"state": "cancelled"}, live=False))
+        return out
+
+    def close(self) -> None:
+        """No timer outlives the run."""
+        for slot in list(self.open):
+            self._close(slot)
+
+    def _expire(self, slot: int) -> None:
+        one = self.open[slot]
+        self._close(slot)
+        self._answer(one.asked, None)
+        self.expired(show.ItemSet(slot, {"state": "expired"}, live=False))
+
+    def _close(self, slot: int) -> None:
+        one = self.open.pop(slot)
+        if one.timer is not None:
+            one.timer.cancel()
+
+    def _answer(self, request: Asked, option: str | None) -> None:
+        task = asyncio.get_running_loop().create_task(self.conversation.answer(request.id, option))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _option(request: Asked, policy: str) -> str | None:
+    """The mildest option of that kind; None (cancelled) if the agent offers none."""
+    kinds = ("allow_once", "allow_always") if policy == "allow" else ("reject_once", "reject_always")
+    for kind in kinds:
+        for option in request.options:
+            if option.get("kind") == kind:
+                return str(option.get("optionId"))
+    return None
+
+
+def is_ours(tool_call: Json, known: Json) -> bool:
+    """Whether the agent asks to use one of our own tools: those guard themselves (Laws 5, 10).
+
+    Matched by the server, never by a bare tool name: agents have a `send_message` of their own.
+    """
+    for one in (tool_call, known):
+        meta = (one.get("_meta") or {}).get("claudeCode") or {}
+        if isinstance(meta, dict) and (meta.get("mcpServer") or {}).get("name") == OURS:
+            return True
+        raw = one.get("rawInput", one.get("input"))
+        if isinstance(raw, dict) and OURS in (raw.get("server"), raw.get("server_name")):
+            return True
+        for name in (one.get("name"), one.get("title")):
+            if isinstance(name, str) and _names_us(name):
+                return True
+    return False
+
+
+def _names_us(name: str) -> bool:
+    """`mcp__semel__x` (Claude Code, Hermes, Qwen), `mcp.semel.x` (Codex), `Tool: semel/x`, `semel_x` (OpenCode)."""
+    starts = (f"mcp__{OURS}__", f"mcp.{OURS}.", f"Tool: {OURS}/")
+    tools = ("send_message", "send_file", "add_reaction", "edit_message", "ask")
+    return name.startswith(starts) or name in {f"{OURS}_{t}" for t in tools}

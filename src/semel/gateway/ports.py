@@ -1,0 +1,236 @@
+"""The ports: what an agent and a channel must be for the gateway to use them.
+
+An agent thinks, a channel hears and speaks. Both are called only for a row that is already in the ledger.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+Json = dict[str, Any]
+
+# ---------------------------------------------------------------- agents
+
+
+@dataclass(frozen=True)
+class Update:
+    """One ACP `session/update`'s `update` object, as it came (v1 shapes; unknown kinds included).
+
+    `replay` is true while the agent re-tells a loaded session (`session/load`), by position on the wire.
+    """
+
+    data: Json
+    replay: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The agent asks for permission. `id` is unique in its conversation; answer with `Conversation.answer`."""
+
+    id: str
+    tool_call: Json
+    options: tuple[Json, ...]  # ACP PermissionOption: {"optionId", "name", "kind"}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The prompt's response. `stop` is ACP's stop reason as it came, or "error" with `error` set."""
+
+    stop: str
+    error: str | None = None
+    meta: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Died:
+    """The process is gone or its pipe is closed; nothing follows."""
+
+    why: str
+
+
+Signal = Update | Asked | Answered | Died
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a conversation is started with."""
+
+    session: str  # session key
+    spawn: int  # the spawn row
+    token: str  # the fencing token, for the agent's MCP process
+    socket: Path  # the gateway's unix socket
+    memory: str | None  # the agent's own id of this conversation, to load or resume; None: a new one
+    on_start: Callable[[int, int, str], Awaitable[None]]
+    """Called with (pid, pgid, born) after the process was started and before anything is written to it."""
+
+
+class Conversation(Protocol):
+    """One live agent process that holds one session."""
+
+    memory: str  # the agent's id of the conversation (ACP sessionId)
+    restored: Literal["new", "loaded", "resumed"]
+    agent_name: str  # from `initialize` (agentInfo.name), "" if it did not say
+    profile: str  # the name of the stream profile that fits (semel.law.stream.profiles)
+    modes: Json | None  # ACP SessionModeState, if any
+    models: Json | None  # ACP SessionModelState or the model config option, if any
+
+    async def next(self) -> Signal:
+        """The next signal, in the order of the wire. Waits. After `Died` it returns `Died` again."""
+
+    async def prompt(self, content: Sequence[Json]) -> None:
+        """Write a prompt (ACP content blocks). Its end comes as `Answered`, or `Died`."""
+
+    async def answer(self, id: str, option: str | None) -> None:
+        """Answer a permission request with an option id, or None for cancelled. Unknown ids are ignored."""
+
+    async def cancel(self) -> None:
+        """Cancel the running prompt, and answer its open permission requests as cancelled (ACP)."""
+
+    async def set_mode(self, mode: str) -> None: ...
+
+    async def set_model(self, model: str) -> None: ...
+
+    async def close(self, grace: float) -> None:
+        """End the process group: stdin closed, SIGTERM after `grace` seconds, SIGKILL after `grace` more."""
+
+
+class AgentError(Exception):
+    """The agent could not be started or refused a session. The message says what to do."""
+
+
+class Agent(Protocol):
+    """A configured agent: it can be started for a session."""
+
+    name: str
+
+    async def open(self, launch: Launch) -> Conversation:
+        """Start the process, `initialize`, then load, resume or create the session.
+
+        A replay (`session/load`) arrives through `next` as `Update(replay=True)`, before `open` returns or after.
+        Raises AgentError. If `memory` was given and the agent cannot restore it, a new session is made and
+        `restored` is "new".
+        """
+
+
+# ---------------------------------------------------------------- channels
+
+
+class Safety(enum.StrEnum):
+    """What a platform lets us know after a lost answer (docs/laws.md, safety classes)."""
+
+    IDEMPOTENT = "idempotent"
+    RECONCILABLE = "reconcilable"
+    AT_MOST_ONCE = "at-most-once"
+
+
+@dataclass(frozen=True)
+class Caps:
+    """A channel's table of facts. Times in seconds; lengths in `unit`."""
+
+    safety: Safety
+    max_len: int | None = None
+    unit: Literal["utf16", "char", "byte"] = "char"
+    key_life: float = 0.0
+    settle: float = 0.0
+    finds: bool = False  # `find` works; always so for a reconcilable channel
+    pace: float = 0.0  # least time between two sends to one destination
+    timeout: float = 30.0  # one attempt
+    edits: bool = False
+    reactions: bool = False
+    typing: bool = False
+    threads: bool = False
+    files: bool = False
+    dialect: str = "plain"
+
+
+@dataclass(frozen=True)
+class Op:
+    """One part as it leaves: a row of the outbox. `key` is the same on every retry."""
+
+    key: str
+    kind: Literal["post", "edit", "react", "file"]
+    address: str  # the destination without its channel
+    text: str
+    target: str | None = None  # the platform's id of the message to edit or react to
+    file: Path | None = None
+    name: str | None = None
+    mime: str | None = None
+    session: str = ""
+    marked: bool = False  # a deliberate repeat
+    at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
+
+
+@dataclass(frozen=True)
+class Receipt:
+    id: str
+
+
+class NotSent(Exception):
+    """Provably nothing left, or the platform says it did not take it (429, documented not-accepted answers)."""
+
+    def __init__(self, why: str, retry_after: float | None = None):
+        super().__init__(why)
+        self.retry_after = retry_after
+
+
+class Rejected(Exception):
+    """The platform's definite no."""
+
+
+class Unknown(Exception):
+    """Bytes left and no answer that settles it."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What hearing an event came to. `status` is the outcome a repeat is answered with, too."""
+
+    event: int
+    status: Literal["accepted", "duplicate", "conflict"]
+    digest: str = ""  # hex: of the content that is kept
+    other: str = ""  # hex: of the content of this call, where it conflicts
+
+
+class Inbox(Protocol):
+    """Where a channel puts what it hears. Each call returns after the commit: acknowledge then."""
+
+    async def cursor(self) -> str | None: ...
+
+    async def hear(
+        self,
+        *,
+        session: str | Sequence[str],
+        key: str | None,
+        text: str,
+        kind: str = "message",
+        sender: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        stable: Sequence[str] = ("text",),
+        wakes: bool | None = None,
+        cursor: str | None = None,
+    ) -> Heard:
+        """One event and the cursor behind it, in one transaction.
+
+        `stable` names the fields the digest covers: "text", "sender", or a key of `data`.
+        `wakes=None` leaves it to the kind.
+        """
+
+
+class Channel(Protocol):
+    """Three methods and a table of facts."""
+
+    name: str
+    caps: Caps
+
+    async def run(self, inbox: Inbox) -> None:
+        """Hear until cancelled."""
+
+    async def send(self, op: Op) -> Receipt:
+        """Exactly one attempt. Raises NotSent, Rejected or Unknown; anything else counts as Unknown."""
+
+    async def find(self, op: Op, since: float) -> Receipt | None:
+        """Reconcilable channels: was this op sent since that time (seconds since the epoch)?"""

@@ -1,0 +1,36 @@
+"""The gateway's way into the ledger: every transaction, and what watchers see of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from semel.gateway.hub import Hub
+from semel.ledger import views
+from semel.ledger.sql import Tx
+from semel.ledger.store import Store
+
+T = TypeVar("T")
+
+
+class Record:
+    """A store whose changes reach the hub after their commit and before the caller goes on (Law 6)."""
+
+    def __init__(self, store: Store, hub: Hub) -> None:
+        self.store = store
+        self.hub = hub
+
+    async def write(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        """One logical transaction: `body(tx, ...)`. Raises what it raises, or a LedgerError."""
+        return await self.store.write(self._seen, body, *args, **kwargs)
+
+    async def read(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        """A consistent look at the ledger."""
+        return await self.store.read(body, *args, **kwargs)
+
+    def _seen(self, tx: Tx, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        result = body(tx, *args, **kwargs)
+        if tx.dirty:
+            tx.after(functools.partial(self.hub.publish, views.changes(tx)))
+        return result

@@ -1,0 +1,308 @@
+"""One turn, from the bound events to the end (Laws 2, 3, 6, 9, 10).
+
+A run owns its turn's fence. It asks the agent, folds what comes back in the order of the wire, shows it in
+batches and finishes. Everything it shows is a committed row first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from semel.gateway import prompt
+from semel.gateway.permissions import Permissions
+from semel.gateway.places import Places
+from semel.gateway.ports import Answered, Asked, Died, Signal, Update
+from semel.gateway.record import Record
+from semel.gateway.settings import AgentSettings
+from semel.gateway.spawns import Live
+from semel.gateway.speech import Speech
+from semel.gateway.viewing import Viewing
+from semel.law import recall
+from semel.law import turn as law
+from semel.law.stream import Fold, profile_for
+from semel.ledger import show, turns
+from semel.ledger.speak import Caller
+from semel.ledger.turns import Begun, Fence
+
+log = structlog.get_logger("semel.turn")
+
+SHOW_EVERY = 0.033  # seconds between two batches while text streams
+CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before its process is ended
+REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Mark:
+    """Put between signals: resolved once everything before it is committed."""
+
+    done: asyncio.Future[None]
+
+
+class Lost(Exception):
+    """The agent's process died under the turn."""
+
+
+@dataclass(frozen=True)
+class Deps:
+    """What every run needs."""
+
+    record: Record
+    places: Places
+    agents: dict[str, AgentSettings]
+    permission_deadline: float
+
+
+class Run:
+    """A running turn."""
+
+    def __init__(self, deps: Deps, begun: Begun, live: Live) -> None:
+        self.deps = deps
+        self.begun = begun
+        self.live = live
+        self.fence = Fence(begun.session, begun.turn, begun.epoch)
+        self.how: law.How = "start"
+        self.names = deps.places.names(begun.key)
+        self.slots = show.Slots()
+        self.cancelled_by: str | None = None
+        self.corrected = begun.attempt > 1
+        self.last_show = 0.0
+        if live.fold is None:
+            live.fold = Fold(profile_for(live.conversation.profile or live.conversation.agent_name))
+        self.fold: Fold = live.fold
+        self.speech = Speech(begun.key, begun.home, deps.places, self.names)
+        self.viewing = Viewing(self.speech)
+        agent = deps.agents[begun.agent]
+        self.permissions = Permissions(live.conversation, agent.permissions, deps.permission_deadline, self._expired)
+
+    def __repr__(self) -> str:
+        return f"<Run turn {self.begun.turn} of {self.begun.key}, attempt {self.begun.attempt}, {self.how}>"
+
+    # ------------------------------------------------------------ what others may ask of a running turn
+
+    async def flush(self) -> None:
+        """All that the agent streamed so far is committed when this returns."""
+        mark = Mark(asyncio.get_running_loop().create_future())
+        self.live.signals.put_nowait(mark)
+        await asyncio.wait_for(mark.done, 10)
+
+    def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
+        """(tool call id, turn) of the open tool call this is, if the stream told of it."""
+        if tool is None:
+            tool = self.viewing.match(name, arguments)
+        return tool, (self.begun.turn if tool in self.viewing.calls else None)
+
+    def sent(self, text: str) -> None:
+        """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
+        self.speech.hold_back([text])
+
+    async def cancel(self, by: str) -> None:
+        """A person stops the turn. Its open permission requests are answered `cancelled`."""
+        if self.cancelled_by is not None:
+            return
+        self.cancelled_by = by
+        self.viewing.take(self.fold.cancel())
+        self.viewing.pending += self.permissions.cancel()
+        await self.live.conversation.cancel()
+        asyncio.get_running_loop().call_later(
+            CANCEL_PATIENCE, self.live.signals.put_nowait, Died("did not end a cancelled prompt")
+        )
+
+    def answered(self, item: int, option: str | None) -> None:
+        """A person answered a permission request of this turn."""
+        self.permissions.answered(item, option)
+
+    def _expired(self, op: show.Op) -> None:
+        self.viewing.pending.append(op)
+        self.live.signals.put_nowait(Mark(asyncio.get_running_loop().create_future()))
+
+    # ------------------------------------------------------------ the walk
+
+    async def go(self, how: law.How, said: Sequence[str], notes: Sequence[str]) -> bool:
+        """Ask the agent and follow it to the end. True: another turn is due. Raises Lost, Fenced, LedgerError."""
+        self.how = how
+        self.speech.hold_back(said if how == "restart" else ())
+        content = prompt.resume(self.begun, said) if how == "resume" else prompt.content(self.begun, notes=notes)
+        self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
+        await self.live.conversation.prompt(content)
+        while True:
+            end = await self._follow()
+            if self._correctable(end):
+                await self._correct()
+                continue
+            return await self._finish(end)
+
+    async def _follow(self) -> Answered:
+        """Signals until the prompt is answered, shown as they come."""
+        while True:
+            signals = await self._next()
+            marks: list[Mark] = []
+            for signal in signals:
+                if isinstance(signal, Answered):
+                    self._resolve(marks)
+                    return signal
+                if isinstance(signal, Mark):
+                    marks.append(signal)
+                else:
+                    self._take(signal)
+            if marks or self._due():
+                await self._show()
+            self._resolve(marks)
+
+    async def _next(self) -> list[Signal | Mark]:
+        """At least one signal, or none if a batch is due first."""
+        queue = self.live.signals
+        wait = None
+        if self.viewing.pending:
+            wait = max(0.0, self.last_show + SHOW_EVERY - asyncio.get_running_loop().time())
+        try:
+            signals = [await asyncio.wait_for(queue.get(), wait)]
+        except TimeoutError:
+            return []
+        while not queue.empty() and not isinstance(signals[-1], Answered | Died):
+            signals.append(queue.get_nowait())
+        return signals
+
+    @staticmethod
+    def _resolve(marks: list[Mark]) -> None:
+        for mark in marks:
+            if not mark.done.done():
+                mark.done.set_result(None)
+
+    def _due(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        return bool(self.viewing.pending) and now - self.last_show >= SHOW_EVERY
+
+    def _take(self, signal: Signal | Mark) -> None:
+        match signal:
+            case Update(data=data, replay=replay):
+                self.viewing.take(self.fold.update(data, replay=replay))
+            case Asked():
+                self.viewing.take(self.fold.permission(signal.tool_call))
+                known = self.viewing.known(signal.tool_call)
+                self.viewing.pending += self.permissions.asked(signal, known)
+                self.last_show = 0.0
+            case Died(why=why):
+                raise Lost(why)
+
+    async def _show(self) -> None:
+        ops = self.viewing.batch()
+        if not ops:
+            return
+        self.last_show = asyncio.get_running_loop().time()
+        self.slots = await self.deps.record.write(show.show, self.fence, self.caller(), ops, self.slots)
+        self.permissions.bind(self.slots.items)
+
+    def caller(self) -> Caller:
+        """Whose claims this run makes."""
+        return Caller(
+            session=self.begun.session, key=self.begun.key, turn=self.begun.turn, root=self.begun.root,
+            turn_how=self.how, spawn=self.live.spawn,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ the end
+
+    async def recall(self, said: Sequence[str]) -> None:
+        """Law 9: the agent's history holds the complete answer: the turn is finished from it, not asked again."""
+        self.how = "recall"
+        self.speech.hold_back(said)
+        found = recall.answer(list(self.fold.items()), [e.text for e in self.begun.events]) or []
+        for item in found:
+            slot = -item.id  # away from the slots of what streams
+            self.viewing.pending += self.speech.begin(slot, item.text)
+            self.viewing.pending += self.speech.end(slot)
+        await self._finish(Answered("end_turn"))
+
+    async def show_now(self) -> None:
+        """What was streamed before the agent died is shown: it is an entry, marked partial, from here on."""
+        await self._show()
+
+    async def end_cancelled(self) -> None:
+        """The agent died, or did not answer, after a person stopped the turn."""
+        await self._finish(Answered("cancelled"))
+
+    def _correctable(self, end: Answered) -> bool:
+        """House: what was held back may be corrected once per root, only if nothing of the turn was said."""
+        if self.corrected or self.cancelled_by or end.stop != "end_turn":
+            return False
+        return bool(self.speech.problems) and not self.speech.said and not self.slots.said
+
+    async def _correct(self) -> None:
+        self.corrected = True
+        self.viewing.take(self.fold.end("end_turn"))
+        await self._show()
+        content = prompt.correction(self.speech.problems, self.names)
+        self.speech.problems = []
+        self.viewing.take(self.fold.prompt(content[0]["text"]))
+        await self.live.conversation.prompt(content)
+
+    async def _finish(self, end: Answered) -> bool:
+        self.viewing.take(self.fold.end(end.stop, end.error))
+        ops = self.viewing.batch() + self.permissions.cancel()
+        closing, legs = self.speech.closing()
+        event = self._event(end)
+        ops += _notices(event, end, self.cancelled_by)
+        told = max((t.seq for t in self.begun.told), default=0)
+        last = show.End(event, end.stop, end.error, told, closing, legs)
+        self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
+        return due
+
+    def _event(self, end: Answered) -> law.Event:
+        if self.cancelled_by is not None and end.stop in ("cancelled", "error"):
+            return "cancelled"
+        return "errored" if end.stop == "error" else "answered"
+
+    def drain_marks(self) -> None:
+        """The run is over: nobody waits for it any more."""
+        kept = []
+        while not self.live.signals.empty():
+            signal = self.live.signals.get_nowait()
+            if isinstance(signal, Mark):
+                self._resolve([signal])
+            else:
+                kept.append(signal)
+        for signal in kept:
+            self.live.signals.put_nowait(signal)
+        self.permissions.close()
+
+
+def _notices(event: law.Event, end: Answered, by: str | None) -> list[show.Op]:
+    if event == "cancelled":
+        return [show.Notice(f"Stopped by {by}.", "turn.cancelled")]
+    if event == "errored":
+        return [show.Notice(f"The agent's turn failed: {end.error or 'it gave no reason'}", "turn.failed")]
+    words = {
+        "max_tokens": "The answer was cut off at the model's token limit.",
+        "max_turn_requests": "The agent stopped: it reached its limit of model requests in one turn.",
+        "refusal": "The model refused to go on.",
+    }
+    return [show.Notice(words[end.stop], f"turn.{end.stop}")] if end.stop in words else []
+
+
+async def replayed(live: Live, fold: Fold) -> None:
+    """Let a replay run out: what a restored agent tells of the past, before it is asked anything."""
+    kept: list[Signal | Mark] = []
+    while True:
+        try:
+            signal = await asyncio.wait_for(live.signals.get(), REPLAY_QUIET)
+        except TimeoutError:
+            break
+        if isinstance(signal, Update):
+            fold.update(signal.data, replay=signal.replay)
+        else:
+            kept.append(signal)
+            if isinstance(signal, Died):
+                break
+    for one in kept:
+        live.signals.put_nowait(one)
+
+
+async def ask_row(deps: Deps, fence: Fence, how: law.How, live: Live) -> None:
+    """Make durable how the agent is asked, before it is."""
+    await deps.record.write(turns.asked, fence, how, live.spawn, live.conversation.memory)

@@ -1,0 +1,195 @@
+"""Agent processes: at most N live, the least recently used idle one ended first, each with its own token.
+
+A session has at most one. It is kept between turns, for `idle_after` seconds, because a start costs a second
+and 60-500 MB; after that the next event starts it anew and its memory is loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from semel.gateway.ports import Agent, AgentError, Conversation, Died, Launch
+from semel.gateway.record import Record
+from semel.law.stream import Fold
+from semel.ledger import spawns as rows
+
+log = structlog.get_logger("semel.spawns")
+
+
+def token_digest(token: str) -> bytes:
+    """What the ledger keeps of a token."""
+    return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+
+
+@dataclass
+class Live:
+    """A running agent process and what it holds."""
+
+    spawn: int
+    session: int
+    key: str
+    agent: str
+    conversation: Conversation
+    idle_after: float
+    busy: bool = True
+    used: float = 0.0
+    told_names: tuple[str, ...] | None = None  # the destinations its model was told of
+    primed: bool = False  # the agent was given what its memory lacks
+    timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+    signals: asyncio.Queue[Any] = field(default_factory=asyncio.Queue, repr=False)  # Signal, and marks of the run
+    fold: Fold | None = field(default=None, repr=False)
+    pump: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class Spawns:
+    """The pool. `take` before a turn, `give_back` or `drop` after it."""
+
+    def __init__(
+        self,
+        record: Record,
+        agents: Mapping[str, Agent],
+        *,
+        gateway: str,
+        socket: Path,
+        most: int,
+        idle_after: Callable[[str], float],
+    ) -> None:
+        self.record = record
+        self.agents = agents
+        self.gateway = gateway
+        self.socket = socket
+        self.most = most
+        self.idle_after = idle_after
+        self.live: dict[int, Live] = {}
+        self._opening = 0
+        self._free = asyncio.Condition()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        busy = sum(1 for s in self.live.values() if s.busy)
+        return f"<Spawns {busy} busy, {len(self.live) - busy} idle, {self._opening} opening, at most {self.most}>"
+
+    def idle_spawn(self, session: int) -> int | None:
+        """The process that would serve this session's next turn at once, if it is live."""
+        one = self.live.get(session)
+        return one.spawn if one is not None and not one.busy else None
+
+    async def take(self, session: int, key: str, agent: str, memory: str | None) -> Live:
+        """The session's process, started if need be. Waits for room. Raises AgentError."""
+        one = self.live.get(session)
+        if one is not None and not one.busy:
+            self._occupy(one)
+            return one
+        async with self._free:
+            await self._free.wait_for(self._make_room)
+            self._opening += 1
+        try:
+            return await self._open(session, key, agent, memory)
+        finally:
+            self._opening -= 1
+            await self._notify()
+
+    def _occupy(self, one: Live) -> None:
+        one.busy = True
+        if one.timer is not None:
+            one.timer.cancel()
+            one.timer = None
+
+    def _make_room(self) -> bool:
+        if len(self.live) + self._opening < self.most:
+            return True
+        idle = [s for s in self.live.values() if not s.busy]
+        if not idle:
+            return False
+        self._end_soon(min(idle, key=lambda s: s.used), "made room for another session")
+        return True
+
+    async def _open(self, session: int, key: str, agent: str, memory: str | None) -> Live:
+        if agent not in self.agents:
+            raise AgentError(f"no agent is named {agent!r}; add [agents.{agent}] to the configuration")
+        token = secrets.token_urlsafe(32)
+        spawn = await self.record.write(rows.start, session, agent, self.gateway, token_digest(token))
+
+        async def on_start(pid: int, pgid: int, born: str) -> None:
+            await self.record.write(rows.started, spawn, pid, pgid, born)
+
+        launch = Launch(session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start)
+        try:
+            conversation = await self.agents[agent].open(launch)
+        except BaseException as fault:
+            await self.record.write(rows.ended, spawn, f"did not start: {fault}")
+            raise
+        one = Live(spawn, session, key, agent, conversation, self.idle_after(agent))
+        self.live[session] = one
+        one.pump = asyncio.create_task(self._pump(one), name=f"signals of {key}")
+        log.info("agent started", session=key, agent=agent, spawn=spawn, restored=conversation.restored)
+        return one
+
+    async def _pump(self, one: Live) -> None:
+        """Signals in the order of the wire. A process that dies between turns is noticed at once."""
+        while True:
+            signal = await one.conversation.next()
+            one.signals.put_nowait(signal)
+            if isinstance(signal, Died):
+                self._end_soon(one, signal.why)
+                return
+
+    async def give_back(self, one: Live) -> None:
+        """The turn is over and the process can serve the next one."""
+        loop = asyncio.get_running_loop()
+        one.busy = False
+        one.used = loop.time()
+        one.timer = loop.call_later(one.idle_after, self._end_soon, one, "idle")
+        await self._notify()
+
+    async def drop(self, one: Live, why: str, grace: float = 2.0) -> None:
+        """End the process: it died, was cancelled in vain, or the gateway stops."""
+        self._forget(one)
+        if one.pump is not None:
+            one.pump.cancel()
+        try:
+            await one.conversation.close(grace)
+        finally:
+            await self.record.write(rows.ended, one.spawn, why)
+            log.info("agent ended", session=one.key, spawn=one.spawn, why=why)
+            await self._notify()
+
+    def _forget(self, one: Live) -> None:
+        if one.timer is not None:
+            one.timer.cancel()
+            one.timer = None
+        if self.live.get(one.session) is one:
+            del self.live[one.session]
+
+    def _end_soon(self, one: Live, why: str) -> None:
+        if one.busy or self.live.get(one.session) is not one:
+            return
+        self._forget(one)
+        task = asyncio.get_running_loop().create_task(self.drop(one, why), name=f"end {one.key}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _notify(self) -> None:
+        async with self._free:
+            self._free.notify_all()
+
+    async def stop(self, grace: float) -> None:
+        """End every process, all at once."""
+        await asyncio.gather(*(self.drop(s, "the gateway stopped", grace) for s in list(self.live.values())))
+        if self._closing:
+            await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def status(self) -> list[dict[str, Any]]:
+        """For people: which processes are live."""
+        return [
+            {"session": s.key, "agent": s.agent, "spawn": s.spawn, "busy": s.busy, "name": s.conversation.agent_name}
+            for s in self.live.values()
+        ]

@@ -1,0 +1,245 @@
+"""What an agent's tools do: each call over the socket becomes one claim, and its answer says what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from semel.gateway import files
+from semel.gateway.places import HOME, Places
+from semel.gateway.record import Record
+from semel.gateway.rpc import RpcError
+from semel.gateway.settings import AgentSettings
+from semel.gateway.spawns import token_digest
+from semel.law import echo
+from semel.ledger import calls, lookup
+from semel.ledger.speak import Made, Say
+
+Json = dict[str, Any]
+FILE_LIMIT = 50 * 1024 * 1024
+
+
+class Running(Protocol):
+    """What a running turn offers to the tools of its agent."""
+
+    async def flush(self) -> None:
+        """All that the agent streamed so far is committed when this returns."""
+
+    def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
+        """(tool call id, turn) of the open tool call this is, if the stream told of it."""
+
+    def sent(self, text: str) -> None:
+        """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call, checked."""
+
+    who: calls.Spawned
+    call: calls.Call
+    arguments: Json
+    agent: AgentSettings
+
+
+class ToolCalls:
+    """The handler behind the gateway's socket."""
+
+    def __init__(
+        self,
+        record: Record,
+        places: Places,
+        agents: Mapping[str, AgentSettings],
+        blobs: Path,
+        running: Callable[[int], Running | None],
+        kick: Callable[[], None],
+    ) -> None:
+        self.record = record
+        self.places = places
+        self.agents = agents
+        self.blobs = blobs
+        self.running = running
+        self.kick = kick
+        self.strangers = 0
+
+    async def __call__(self, method: str, params: Json) -> Json:
+        """Raises RpcError for what is not a method, or not a token of ours."""
+        match method:
+            case "hello":
+                return await self._hello(params)
+            case "call":
+                return await self._call(params)
+            case "answered":
+                await self._who(params)
+                await self.record.write(calls.answered, _token(params), str(params.get("call")))
+                return {}
+            case _:
+                raise RpcError("no-such-method", f"there is no method {method!r}")
+
+    async def _who(self, params: Json) -> calls.Spawned:
+        try:
+            return await self.record.read(calls.spawned, _token(params))
+        except calls.Stranger:
+            self.strangers += 1
+            raise RpcError("stranger", "this token belongs to no agent process of this gateway") from None
+
+    async def _hello(self, params: Json) -> Json:
+        who = await self._who(params)
+        names = list(self.places.names(who.key))
+        agent = self.agents.get(who.agent)
+        return {
+            "session": who.key,
+            "home": who.home is not None,
+            "names": names,
+            "workspace": str(agent.cwd) if agent else "",
+            "instructions": _instructions(who.home is not None, names),
+        }
+
+    async def _call(self, params: Json) -> Json:
+        who = await self._who(params)
+        name, arguments = str(params.get("name", "")), params.get("arguments")
+        if not isinstance(arguments, dict) or name not in _TOOLS:
+            raise RpcError("bad-call", f"there is no tool {name!r} with such arguments")
+        running = self.running(who.session)
+        if running is not None:
+            await running.flush()
+        meta = params.get("meta")
+        named = echo.tool_call_id(meta)
+        tool, turn = running.announced(named, name, arguments) if running is not None else (named, None)
+        asked = Asked(
+            who,
+            calls.Call(
+                token=_token(params), conn=str(params.get("conn", "")), call=str(params.get("call", "")),
+                args=_digest(name, arguments), tool=tool, turn=turn,
+            ),
+            arguments,
+            self.agents[who.agent],
+        )  # fmt: skip
+        made, what = await self._do(name, asked)
+        if running is not None and what.home and made.outcome == "said" and what.kind in ("text", "file"):
+            running.sent(what.text)
+        self.kick()
+        return _answer(made, what, list(self.places.names(who.key)), who.home is not None)
+
+    async def _do(self, name: str, asked: Asked) -> tuple[Made, Say]:
+        what, blob = await _TOOLS[name](self, asked)
+        try:
+            made = await self.record.write(calls.call, asked.call, what, blob)
+        except calls.SameIdOtherCall as bad:
+            raise RpcError("bad-call", str(bad)) from None
+        return made, what
+
+    # ------------------------------------------------------------ the tools
+
+    async def _message(self, asked: Asked) -> tuple[Say, Json | None]:
+        text = _text(asked.arguments, "text")
+        return self._say(asked, text, asked.arguments.get("to")), None
+
+    def _say(self, asked: Asked, text: str, to: Any, **rest: Any) -> Say:
+        place = self.places.resolve(asked.who.key, asked.who.home, to if isinstance(to, str) else None)
+        op = rest.pop("op", None)
+        legs = self.places.legs(place.dest, asked.who.key, text, op) if place.dest else ()
+        if rest.pop("silent", False):
+            legs = ()
+        return Say("tool", text, place.dest, home=place.home, legs=legs, problem=place.problem, **rest)
+
+    async def _file(self, asked: Asked) -> tuple[Say, Json | None]:
+        path, caption = _text(asked.arguments, "path"), str(asked.arguments.get("text") or "")
+        try:
+            blob = await asyncio.to_thread(files.copy_promised, asked.agent.cwd, path, self.blobs, FILE_LIMIT)
+        except (files.FileRefused, files.StoreFailed) as no:
+            return Say("tool", caption, None, kind="file", problem=str(no)), None
+        row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}
+        op = {"kind": "file", "file": blob.id, "name": blob.name, "mime": blob.mime}
+        say = self._say(
+            asked, caption, asked.arguments.get("to"), kind="file", op=op, more={"kind": "file", "files": [row]}
+        )
+        return say, row
+
+    async def _reaction(self, asked: Asked) -> tuple[Say, Json | None]:
+        emoji = _text(asked.arguments, "emoji")
+        found = await self._message_of(asked)
+        if found is None:
+            return Say("tool", emoji, None, kind="reaction", problem=_no_message(asked)), None
+        op = {"kind": "react", **found.op}
+        more = {"kind": "reaction", "emoji": emoji, "of": found.seq}
+        return self._say(asked, emoji, None, kind="reaction", op=op, more=more, silent=not found.op), None
+
+    async def _edit(self, asked: Asked) -> tuple[Say, Json | None]:
+        text = _text(asked.arguments, "text")
+        found = await self._message_of(asked)
+        if found is None or not found.own:
+            return Say("tool", text, None, kind="edit", problem=_no_message(asked)), None
+        op = {"kind": "edit", **found.op}
+        more = {"kind": "edit", "of": found.seq}
+        return self._say(asked, text, found.dest, kind="edit", op=op, more=more, silent=not found.op), None
+
+    async def _message_of(self, asked: Asked) -> lookup.Message | None:
+        wanted = asked.arguments.get("message")
+        ref = str(wanted).strip() if wanted is not None else ""
+        return await self.record.read(lookup.message, asked.who.session, asked.who.spawn, ref)
+
+    async def _ask(self, asked: Asked) -> tuple[Say, Json | None]:
+        question = _text(asked.arguments, "question")
+        options = [str(o) for o in asked.arguments.get("options") or []]
+        text = question if not options else question + "\n" + "\n".join(f"{n}. {o}" for n, o in enumerate(options, 1))
+        return self._say(asked, text, None, kind="ask", more={"kind": "ask", "options": options}), None
+
+
+_TOOLS: dict[str, Callable[[ToolCalls, Asked], Any]] = {
+    "send_message": ToolCalls._message,
+    "send_file": ToolCalls._file,
+    "add_reaction": ToolCalls._reaction,
+    "edit_message": ToolCalls._edit,
+    "ask": ToolCalls._ask,
+}
+
+
+def _token(params: Json) -> bytes:
+    return token_digest(str(params.get("token", "")))
+
+
+def _digest(name: str, arguments: Json) -> bytes:
+    canonical = json.dumps([name, arguments], sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _text(arguments: Json, name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise RpcError("bad-call", f"{name!r} must be a text that is not empty")
+    return value
+
+
+def _no_message(asked: Asked) -> str:
+    return f"there is no message {asked.arguments.get('message')!r} in this session that this can refer to"
+
+
+def _instructions(home: bool, names: list[str]) -> str:
+    lines = [
+        "Semel delivers what you say. The text you write in a turn reaches the person by itself, so these tools are for speaking "
+        "while you work, for files, reactions and questions, and for speaking elsewhere.",
+        "A text you sent with send_message needs no repetition in your closing text; if you repeat it word for word it is shown once.",
+    ]
+    where = ([HOME] if home else []) + names
+    lines.append(f"Destinations: {', '.join(where) if where else 'none'}.")
+    return "\n".join(lines)
+
+
+def _answer(made: Made, what: Say, names: list[str], home: bool) -> Json:
+    data = {"outcome": made.outcome, "id": f"c{made.claim}", "to": made.dest}
+    if made.outcome == "said":
+        return {"ok": True, "text": f"sent (id c{made.claim})", "data": data}
+    if made.outcome == "echo":
+        text = "already said: this very text reached the person before in this turn. Nothing is missing; do not send it again."
+        return {"ok": True, "text": text, "data": data}
+    where = ([HOME] if home else []) + names
+    text = (
+        f"refused: {made.reason}. Nothing was sent. Destinations that exist: {', '.join(where) if where else 'none'}."
+    )
+    return {"ok": False, "text": text, "data": {**data, "reason": made.reason}}

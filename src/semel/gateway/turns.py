@@ -1,0 +1,218 @@
+"""Wakes become turns: one at a time per session, many sessions at once (Laws 2, 3, 9).
+
+A session with something to do has one task that serves it until nothing is due. A wake that comes while it
+serves makes it look once more; no wake is lost between "finished" and "idle", because the look and the end of
+the task are one step of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from semel.gateway import prompt
+from semel.gateway.ports import AgentError
+from semel.gateway.run import Deps, Lost, Run, ask_row, replayed
+from semel.gateway.spawns import Live, Spawns
+from semel.law import recall
+from semel.law import turn as law
+from semel.ledger import past, show, turns
+from semel.ledger.errors import LedgerError
+from semel.ledger.speak import Caller
+from semel.ledger.turns import Begun, Fence, Fenced, GivenUp
+
+log = structlog.get_logger("semel.turns")
+
+RETRY_S = 2.0  # after the ledger or an agent could not be used
+
+
+class Turns:
+    """Serves sessions that have something to do. `done` is called after each turn that ended."""
+
+    def __init__(self, deps: Deps, spawns: Spawns, lease: str, done: Callable[[], None]) -> None:
+        self.deps = deps
+        self.spawns = spawns
+        self.lease = lease
+        self.done = done
+        self.runs: dict[int, Run] = {}
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self._again: set[int] = set()
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._orphans: dict[int, Fence] = {}  # turns whose run broke off without a word in the ledger
+        self.stopping = False
+
+    def __repr__(self) -> str:
+        return f"<Turns {len(self.runs)} running, {len(self.tasks)} served>"
+
+    def wake(self, session: int) -> None:
+        """This session has something to do."""
+        if self.stopping:
+            return
+        if session in self.tasks:
+            self._again.add(session)
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(session), name=f"session {session}")
+        self.tasks[session] = task
+
+    def wake_in(self, session: int, seconds: float) -> None:
+        """Look again later; the earliest time wins."""
+        if session not in self._timers and not self.stopping:
+            loop = asyncio.get_running_loop()
+            self._timers[session] = loop.call_later(seconds, self._rung, session)
+
+    def _rung(self, session: int) -> None:
+        self._timers.pop(session, None)
+        self.wake(session)
+
+    async def _serve(self, session: int) -> None:
+        try:
+            while True:
+                self._again.discard(session)
+                try:
+                    more = await self._turn(session)
+                except Fenced as fault:
+                    self._orphans.pop(session, None)
+                    log.warning("turn fenced off", session=session, why=str(fault))
+                    more = True
+                except LedgerError as fault:
+                    log.warning("turn put off", session=session, why=str(fault))
+                    self.wake_in(session, RETRY_S)
+                    more = False
+                if self.stopping or not (more or session in self._again):
+                    return
+        except Exception:
+            log.exception("turn failed inside the gateway", session=session)
+            self.wake_in(session, RETRY_S)
+        finally:
+            del self.tasks[session]
+            if session in self._again and not self.stopping:
+                self.wake(session)
+
+    async def _turn(self, session: int) -> bool:
+        """One turn, if one is due. True: look again at once."""
+        if session in self._orphans:
+            await self.deps.record.write(turns.release, self._orphans[session])
+            del self._orphans[session]
+        begun = await self.deps.record.write(turns.begin, session, self.lease, self.spawns.idle_spawn(session))
+        if begun is None:
+            return False
+        if isinstance(begun, GivenUp):
+            self.done()
+            return True
+        fence = Fence(begun.session, begun.turn, begun.epoch)
+        try:
+            live = await self.spawns.take(session, begun.key, begun.agent, begun.memory)
+        except AgentError as fault:
+            await self._failed(fence, begun, f"the agent could not be started: {fault}")
+            return True
+        try:
+            return await self._with(live, begun, fence)
+        except Exception:
+            self._orphans[session] = fence
+            raise
+
+    async def _with(self, live: Live, begun: Begun, fence: Fence) -> bool:
+        run = self.runs[begun.session] = Run(self.deps, begun, live)
+        keep = False
+        try:
+            how, said, notes = await self._plan(run, begun, fence, live)
+            if how is None:
+                keep = True
+                return True
+            await run.go(how, said, notes)
+            keep = True
+            return True
+        except Lost as lost:
+            log.warning("agent lost", session=begun.key, turn=begun.turn, why=str(lost))
+            await self._let_go(run, fence)
+            return True
+        finally:
+            self.runs.pop(begun.session, None)
+            run.drain_marks()
+            if keep and not self.stopping:
+                await self.spawns.give_back(live)
+            else:
+                await self.spawns.drop(live, "the gateway stopped" if self.stopping else "its turn was lost")
+            self.done()
+
+    async def _let_go(self, run: Run, fence: Fence) -> None:
+        """The agent died: what it streamed is shown, then the turn may be settled (Law 6)."""
+        if run.cancelled_by is not None:
+            await run.end_cancelled()
+            return
+        await run.show_now()
+        await self.deps.record.write(turns.release, fence)
+
+    async def _failed(self, fence: Fence, begun: Begun, why: str) -> None:
+        """The turn ends here, with a notice."""
+        caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
+        ops = [show.Notice(f"The agent's turn failed: {why}", "turn.failed", tell=True)]
+        end = show.End("errored", "error", why)
+        await self.deps.record.write(show.finish, fence, caller, ops, show.Slots(), end)
+        self.done()
+
+    # ------------------------------------------------------------ how to ask
+
+    async def _plan(
+        self, run: Run, begun: Begun, fence: Fence, live: Live
+    ) -> tuple[law.How | None, list[str], list[str]]:
+        """How this attempt asks the agent, what was said before, and what it must be told.
+
+        None: the turn is over already (given up, or finished from the agent's history).
+        """
+        how: law.How = "start"
+        said: list[str] = []
+        if begun.attempt > 1:
+            said = await self.deps.record.read(past.said_in_root, begun.root, begun.home)
+            choice = await self._choose(run, begun, live)
+            if choice.how == "give up":
+                await self._failed(fence, begun, choice.why)
+                return None, [], []
+            how = choice.how
+        if not live.primed or begun.attempt > 1:
+            await ask_row(self.deps, fence, how, live)
+        if how == "recall":
+            await run.recall(said)
+            return None, [], []
+        notes = await self._notes(begun, live)
+        live.primed = True
+        return how, said, notes
+
+    async def _choose(self, run: Run, begun: Begun, live: Live) -> law.Next:
+        await replayed(live, run.fold)
+        complete = recall.answer(list(run.fold.items()), [e.text for e in begun.events]) is not None
+        return law.after_loss(
+            attempt=begun.attempt,
+            tools_started=begun.tools,
+            restored=live.conversation.restored != "new",
+            history_complete=complete and live.conversation.restored == "loaded",
+        )
+
+    async def _notes(self, begun: Begun, live: Live) -> list[str]:
+        """What a fresh process must be told once: where it can speak, and what it cannot remember."""
+        notes = []
+        names = self.deps.places.names(begun.key)
+        if names and live.told_names != names:
+            notes.append(prompt.names_note(names))
+        live.told_names = names
+        if not live.primed and live.conversation.restored == "new":
+            before = await self.deps.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
+            if (text := prompt.history(before)) is not None:
+                notes.append(text)
+        return notes
+
+    # ------------------------------------------------------------ the end
+
+    async def stop(self, grace: float) -> None:
+        """No new turn; running ones get `grace` seconds, then are left to be resumed by the next gateway."""
+        self.stopping = True
+        for timer in self._timers.values():
+            timer.cancel()
+        tasks = list(self.tasks.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)

@@ -1,0 +1,222 @@
+"""From the folded stream to what is shown: tool calls, thoughts and plans as items, agent text as blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from semel.gateway.speech import Speech
+from semel.law.stream import Began, Changed, Ended, Grew, Op
+from semel.ledger import show
+
+HEAD = 16_384  # characters of tool output a watcher is sent from its beginning
+TAIL = 8_192  # and from its end; the whole is in the ledger
+
+_TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name"}
+_ITEM_KINDS = {"tool", "thought", "plan", "usage", "mode", "commands", "notice"}
+
+
+class Output:
+    """The head, the stated gap and the tail of a tool's output."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.tail = ""
+        self.dirty = False
+
+    def grow(self, text: str) -> str:
+        """What of `text` belongs to the head; the rest moves the gap and the tail."""
+        room = max(0, HEAD - self.size)
+        self.size += len(text)
+        rest = text[room:]
+        if rest:
+            self.tail = (self.tail + rest)[-TAIL:]
+            self.dirty = True
+        return text[:room]
+
+    def body(self) -> dict[str, Any]:
+        """What the item says of the part behind its head."""
+        self.dirty = False
+        gap = self.size - HEAD - len(self.tail)
+        return {"tail": self.tail or None, "gap": gap if gap > 0 else None}
+
+
+class Viewing:
+    """Collects what the next batch shows. `history` items, which the ledger knows, are left out."""
+
+    def __init__(self, speech: Speech) -> None:
+        self.speech = speech
+        self.kinds: dict[int, str] = {}
+        self.outputs: dict[int, Output] = {}
+        self.calls: dict[str, int] = {}  # tool call id -> slot
+        self.inputs: dict[int, dict[str, Any]] = {}  # slot -> what is known of a tool call
+        self.taken: set[str] = set()  # tool calls that a tools/call was bound to
+        self.pending: list[show.Op] = []
+
+    def take(self, ops: list[Op]) -> None:
+        """Operations of the fold, in order."""
+        for op in ops:
+            if isinstance(op, Began):
+                self._began(op)
+            elif op.id not in self.kinds:
+                continue
+            elif isinstance(op, Grew):
+                self._grew(op)
+            elif isinstance(op, Changed):
+                self._changed(op)
+            else:
+                self._ended(op)
+
+    def batch(self) -> list[show.Op]:
+        """What is to be shown now; the collection starts anew."""
+        for slot, output in self.outputs.items():
+            if output.dirty:
+                self.pending.append(show.ItemSet(slot, output.body()))
+        out, self.pending = _joined(self.pending), []
+        return out
+
+    def known(self, tool_call: Mapping[str, Any]) -> dict[str, Any]:
+        """What the stream told of the tool call that a permission request names."""
+        slot = self.calls.get(str(tool_call.get("toolCallId")))
+        return self.inputs.get(slot, {}) if slot is not None else {}
+
+    def match(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """The id of the open tool call that this `tools/call` is: its name, equal input, each given once."""
+        for call, slot in self.calls.items():
+            known = self.inputs[slot]
+            if call in self.taken or known.get("status") not in ("pending", "running"):
+                continue
+            if _names(known, name) and _input_is(known.get("input"), arguments):
+                self.taken.add(call)
+                return call
+        return None
+
+    # ------------------------------------------------------------ per operation
+
+    def _began(self, op: Began) -> None:
+        fields = dict(op.fields)
+        if fields.pop("history", False):
+            return
+        text = str(fields.pop("text", "") or "")
+        if op.kind == "message":
+            if fields.get("role") == "agent":
+                self.kinds[op.id] = "message"
+                self.pending += self.speech.begin(op.id, text)
+            return
+        if op.kind == "title":
+            self.pending.append(show.Title(text))
+            return
+        if op.kind not in _ITEM_KINDS:
+            return
+        self.kinds[op.id] = op.kind
+        self._open(op.id, op.kind, fields, text)
+
+    def _open(self, slot: int, kind: str, fields: dict[str, Any], text: str) -> None:
+        name = fields.pop("call", None)
+        if kind == "tool":
+            self.outputs[slot] = Output()
+            self.inputs[slot] = dict(fields)
+            if name is not None:
+                self.calls[str(name)] = slot
+        live = kind in ("tool", "thought", "plan")
+        body = _body(kind, fields)
+        self.pending.append(
+            show.ItemOpen(slot, kind, name, "" if kind == "tool" else text, body, live, started=kind == "tool")
+        )
+        if kind == "tool" and text:
+            self._output(slot, text)
+
+    def _grew(self, op: Grew) -> None:
+        match self.kinds[op.id]:
+            case "message":
+                self.pending += self.speech.grow(op.id, op.text)
+            case "tool":
+                self._output(op.id, op.text)
+            case _:
+                self.pending.append(show.ItemGrow(op.id, op.text))
+
+    def _output(self, slot: int, text: str) -> None:
+        head = self.outputs[slot].grow(text)
+        self.pending.append(show.ItemGrow(slot, head, output=text))
+
+    def _changed(self, op: Changed) -> None:
+        kind, fields = self.kinds[op.id], dict(op.fields)
+        text = fields.pop("text", None)
+        if kind == "message":
+            if text is not None:
+                self.pending += self.speech.replace(op.id, text)
+            if fields.get("superseded"):
+                self.pending += self.speech.supersede(op.id)
+            return
+        if kind == "tool":
+            self.inputs[op.id].update(fields)
+            if text is not None:
+                self._replace_output(op.id, text)
+            text = None
+        if fields or text is not None:
+            self.pending.append(show.ItemSet(op.id, _body(kind, fields), text=text))
+
+    def _replace_output(self, slot: int, text: str) -> None:
+        output = self.outputs[slot] = Output()
+        head = output.grow(text)
+        self.pending.append(show.ItemSet(slot, output.body(), text=head, output=text))
+
+    def _ended(self, op: Ended) -> None:
+        kind, fields = self.kinds[op.id], dict(op.fields)
+        text = fields.pop("text", None)
+        if kind == "message":
+            if text is not None:
+                self.pending += self.speech.replace(op.id, text)
+            self.pending += self.speech.end(op.id, partial=bool(fields.get("partial")))
+            return
+        if kind == "tool":
+            self.inputs[op.id].update(fields)
+        self.pending.append(show.ItemSet(op.id, _body(kind, fields), live=False))
+
+
+def _names(known: Mapping[str, Any], tool: str) -> bool:
+    """`mcp__semel__send_message`, `semel_send_message`, {"tool": "send_message"}: an agent's name for our tool."""
+    raw = known.get("input")
+    told = [known.get("name"), known.get("title"), raw.get("tool") if isinstance(raw, dict) else None]
+    return any(isinstance(one, str) and tool in one for one in told)
+
+
+def _input_is(raw: Any, arguments: Mapping[str, Any]) -> bool:
+    """Some agents wrap a tool's arguments: {"server", "tool", "arguments"} (Codex)."""
+    return raw == arguments or (isinstance(raw, dict) and raw.get("arguments") == arguments)
+
+
+def _body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    if kind == "tool":
+        return {k: v for k, v in fields.items() if k in _TOOL_FIELDS}
+    return {k: v for k, v in fields.items() if k not in ("history", "message_id")}
+
+
+def _joined(ops: list[show.Op]) -> list[show.Op]:
+    """Consecutive growth of one slot becomes one row."""
+    out: list[show.Op] = []
+    run: list[show.Op] = []
+    for op in ops:
+        if run and not (type(op) is type(run[0]) and _grows(op) and op.slot == run[0].slot):  # type: ignore[union-attr]
+            out.append(_sum(run))
+            run = []
+        run.append(op)
+        if not _grows(op):
+            out += run
+            run = []
+    return out + ([_sum(run)] if run else [])
+
+
+def _grows(op: show.Op) -> bool:
+    return isinstance(op, show.Preview | show.ItemGrow)
+
+
+def _sum(run: list[show.Op]) -> show.Op:
+    first = run[0]
+    if len(run) == 1:
+        return first
+    if isinstance(first, show.Preview):
+        return show.Preview(first.slot, "".join(op.text for op in run if isinstance(op, show.Preview)))
+    assert isinstance(first, show.ItemGrow)
+    grows = [op for op in run if isinstance(op, show.ItemGrow)]
+    return show.ItemGrow(first.slot, "".join(g.text for g in grows), "".join(g.output for g in grows))

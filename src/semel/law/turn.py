@@ -1,0 +1,83 @@
+"""The life of a turn (Laws 2, 3, 9, 10).
+
+A turn is one run of the agent over the events bound to it. It is `running` until one of these:
+
+- `answered`   the agent ended the prompt                         -> done
+- `errored`    the agent ended it with an error                   -> failed
+- `cancelled`  a person stopped it                                -> cancelled
+- `lost`       its agent or its gateway died                      -> lost
+- `given up`   it was lost and may not be tried again             -> failed
+
+`done`, `failed` and `cancelled` are finished: their events stay bound to them. `lost` is dead: it binds no
+event, its events move to the next attempt of the same root, in the transaction that begins it. Nothing
+leaves a finished state. At most three attempts share a root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["running", "done", "failed", "cancelled", "lost"]
+Event = Literal["answered", "errored", "cancelled", "lost", "given up"]
+How = Literal["start", "restart", "resume", "recall"]
+
+MAX_ATTEMPTS = 3
+
+TABLE: dict[State, dict[Event, State]] = {
+    "running": {
+        "answered": "done",
+        "errored": "failed",
+        "cancelled": "cancelled",
+        "lost": "lost",
+        "given up": "failed",
+    },
+    "done": {},
+    "failed": {},
+    "cancelled": {},
+    "lost": {},
+}
+
+FINISHED: frozenset[State] = frozenset({"done", "failed", "cancelled"})
+
+
+class NotAllowed(ValueError):
+    """A turn in that state does not take that event: the caller is fenced off (Law 10)."""
+
+
+def step(state: State, event: Event) -> State:
+    """The state after `event`. Raises NotAllowed where the table has no such step."""
+    try:
+        return TABLE[state][event]
+    except KeyError:
+        raise NotAllowed(f"a turn that is {state} cannot become {event}") from None
+
+
+@dataclass(frozen=True)
+class Next:
+    """What to do with the next attempt of a lost turn. `why` is for the person if it is given up."""
+
+    how: How | Literal["give up"]
+    why: str = ""
+
+
+def after_loss(*, attempt: int, tools_started: bool, restored: bool, history_complete: bool) -> Next:
+    """Law 9: nothing runs twice by itself.
+
+    attempt: the number of the attempt that would run now (2 for the first retry).
+    tools_started: a tool call of a lost attempt of this root had started.
+    restored: the agent has its own memory of the session again (loaded or resumed).
+    history_complete: that memory holds the complete answer of the interrupted turn.
+    """
+    if history_complete:
+        return Next("recall")
+    if attempt > MAX_ATTEMPTS:
+        return Next("give up", f"it was lost {MAX_ATTEMPTS} times")
+    if not tools_started:
+        return Next("restart")
+    if restored:
+        return Next("resume")
+    return Next(
+        "give up",
+        "a tool call had started, and the agent could not restore its session, so running it again could repeat what the tool did",
+    )

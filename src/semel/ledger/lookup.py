@@ -1,0 +1,58 @@
+"""Finding what a person, a program or an agent refers to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from semel.ledger.sql import Tx
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message that can be reacted to or edited. `op` names it for its platform; {} where none is needed."""
+
+    seq: int
+    dest: str | None
+    own: bool
+    op: dict[str, Any] = field(default_factory=dict)
+
+
+def message(tx: Tx, session: int, spawn: int, ref: str) -> Message | None:
+    """`c12`: a claim; `12`: an entry; '': the message that the running turn answers."""
+    if ref[:1] in ("c", "C") and ref[1:].isdigit():
+        return _claim(tx, session, int(ref[1:]))
+    if ref.isdigit():
+        return _entry(tx, session, int(ref))
+    return _heard(tx, session, spawn)
+
+
+def _claim(tx: Tx, session: int, claim: int) -> Message | None:
+    row = tx.one("claim_get", id=claim)
+    if row is None or row.session != session or row.seq is None:
+        return None
+    part = tx.value("part_first", claim=claim)
+    return Message(row.seq, row.dest, True, {"target_part": part} if part is not None else {})
+
+
+def _entry(tx: Tx, session: int, seq: int) -> Message | None:
+    row = tx.one("entry_get", session=session, seq=seq)
+    if row is None:
+        return None
+    if row.claim is not None:
+        return _claim(tx, session, row.claim)
+    return Message(seq, None, False, _target(tx, row.event))
+
+
+def _heard(tx: Tx, session: int, spawn: int) -> Message | None:
+    turn = tx.one("turn_of_spawn", session=session, spawn=spawn)
+    events = tx.all("events_of_turn", turn=turn.id) if turn is not None else []
+    messages = [e for e in events if e.kind == "message"]
+    if not messages:
+        return None
+    return Message(messages[-1].seq, None, False, _target(tx, messages[-1].id))
+
+
+def _target(tx: Tx, event: int | None) -> dict[str, Any]:
+    row = tx.one("event_get", id=event) if event is not None else None
+    return {"target": row.key} if row is not None and row.key is not None else {}

@@ -1,0 +1,96 @@
+-- name: book_accepted_bound
+-- an accepted event is waiting, or bound to a turn that lives or finished; a dead turn binds none
+SELECT h.event, h.session, h.turn, t.state FROM hearing h LEFT JOIN turn t ON t.id = h.turn
+WHERE h.turn IS NOT NULL AND (t.id IS NULL OR t.state = 'lost' OR t.session <> h.session)
+
+-- name: book_accepted_addressed
+-- an accepted event is addressed to a session, and has its entry there
+SELECT e.id AS event FROM event e LEFT JOIN hearing h ON h.event = e.id
+LEFT JOIN entry n ON n.session = h.session AND n.seq = h.seq AND n.event = e.id
+WHERE h.event IS NULL OR n.id IS NULL
+
+-- name: book_entry_heard
+-- n messages in = n entries: no entry tells of an event that was not heard there, or tells of it twice
+SELECT n.session, n.event, count(*) AS entries FROM entry n LEFT JOIN hearing h ON h.event = n.event AND h.session = n.session
+WHERE n.event IS NOT NULL GROUP BY n.session, n.event HAVING count(*) <> 1 OR count(h.event) <> 1
+
+-- name: book_said_recorded
+-- every said claim has exactly one entry in its session
+SELECT c.id AS claim, c.session, count(e.id) AS entries FROM claim c
+LEFT JOIN entry e ON e.claim = c.id AND e.session = c.session
+WHERE c.outcome = 'said' GROUP BY c.id HAVING count(e.id) <> 1
+
+-- name: book_said_told
+-- and exactly one in each session whose home it reached
+SELECT c.id AS claim, s.key AS session, count(e.id) AS entries FROM claim c
+JOIN session s ON s.home = c.dest AND s.id <> c.session AND s.at < c.at
+LEFT JOIN entry e ON e.claim = c.id AND e.session = s.id
+WHERE c.outcome = 'said' GROUP BY c.id, s.id HAVING count(e.id) <> 1
+
+-- name: book_unsaid_unrecorded
+-- an echo, a refusal and a quiet word add no agent entry
+SELECT c.id AS claim, e.session, e.seq FROM claim c JOIN entry e ON e.claim = c.id WHERE c.outcome <> 'said'
+
+-- name: book_agent_claimed
+-- no path speaks without its row: an agent entry that is final has its claim
+SELECT session, seq FROM entry WHERE role = 'agent' AND live = 0 AND claim IS NULL
+
+-- name: book_echo_original
+-- an echo names an original that was said
+SELECT c.id AS claim, c.echo_of FROM claim c LEFT JOIN claim o ON o.id = c.echo_of
+WHERE c.outcome = 'echo' AND (o.id IS NULL OR (o.outcome <> 'said' AND c.reason IS NULL))
+
+-- name: book_unsaid_unsent
+-- only what was said leaves
+SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim WHERE c.outcome <> 'said'
+
+-- name: book_parts
+-- the parts of each utterance (their cover is checked against its text)
+SELECT p.claim, c.text, p.n, p.lo, p.hi FROM part p JOIN claim c ON c.id = p.claim ORDER BY p.claim, p.n
+
+-- name: book_sent_receipt
+-- a part that was sent has left once at least
+SELECT id AS part FROM part WHERE state = 'sent' AND first IS NULL
+
+-- name: book_wake
+-- a wake is set exactly while a waking event waits
+SELECT s.key, s.wake_at, count(h.event) AS waiting FROM session s
+LEFT JOIN hearing h ON h.session = s.id AND h.turn IS NULL AND h.wakes = 1
+GROUP BY s.id HAVING (s.wake_at IS NOT NULL) <> (count(h.event) > 0)
+
+-- name: book_view_live
+-- view text = entry text: only the preview of a running turn still streams
+SELECT e.session, e.seq, t.state FROM entry e LEFT JOIN turn t ON t.id = e.turn
+WHERE e.live = 1 AND (t.id IS NULL OR t.state <> 'running')
+
+-- name: book_view_pieces
+-- view text = entry text: streamed pieces are folded in once their entry or item is final
+SELECT p.session, p.rev FROM piece p
+LEFT JOIN entry e ON e.session = p.session AND e.seq = p.entry AND e.live = 1
+LEFT JOIN item i ON i.id = p.item AND i.live = 1
+WHERE e.id IS NULL AND i.id IS NULL
+
+-- name: book_seq
+-- seq has no gaps, and nothing is newer than its session
+SELECT s.key, s.seq, count(e.id) AS entries, max(e.seq) AS last FROM session s LEFT JOIN entry e ON e.session = s.id
+GROUP BY s.id HAVING count(e.id) <> s.seq OR coalesce(max(e.seq), 0) <> s.seq OR coalesce(max(e.rev), 0) > s.rev
+
+-- name: book_turn_running
+-- one turn at a time: a running turn is its session's, and a session's turn runs
+SELECT t.id AS turn, t.session, t.state FROM turn t JOIN session s ON s.id = t.session
+WHERE (t.state = 'running') <> (s.turn IS NOT NULL AND s.turn = t.id)
+
+-- name: book_turn_ended
+-- finished turns have all their rows
+SELECT id AS turn, state FROM turn WHERE (state = 'running') <> (ended IS NULL)
+
+-- name: book_root
+-- at most three attempts share a root, and at most one of them is not lost
+SELECT root, count(*) AS attempts, sum(state <> 'lost') AS standing FROM turn
+GROUP BY root HAVING count(*) > 3 OR sum(state <> 'lost') > 1
+
+-- name: ledger_counts
+-- how much the ledger holds
+SELECT (SELECT count(*) FROM session) AS sessions, (SELECT count(*) FROM event) AS events,
+  (SELECT count(*) FROM turn) AS turns, (SELECT count(*) FROM entry) AS entries,
+  (SELECT count(*) FROM claim) AS claims, (SELECT count(*) FROM part) AS parts

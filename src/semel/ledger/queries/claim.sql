@@ -1,0 +1,70 @@
+-- name: claim_add
+-- one attempt to say something to one destination (Laws 5, 6)
+INSERT INTO claim(session, turn, root, how, kind, late, spawn, conn, call, tool, args, dest, digest, text, outcome, reason, echo_of, seq, at)
+VALUES(:session, :turn, :root, :how, :kind, :late, :spawn, :conn, :call, :tool, :args, :dest, :digest, :text, :outcome, :reason, :echo_of, :seq, :at)
+RETURNING id
+
+-- name: claim_get
+-- one claim
+SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, seq, at
+FROM claim WHERE id = :id
+
+-- name: claim_by_call
+-- the same call again: its first outcome
+SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, seq, at
+FROM claim WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
+
+-- name: claims_of_text
+-- what was already claimed with this text to this destination in this root (Law 5)
+SELECT c.id, c.how, c.dest, c.digest, c.outcome, c.turn, c.echo_of,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.state IN ('rejected', 'dropped')) AS gone
+FROM claim c
+WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS NOT NULL ORDER BY c.id
+
+-- name: claims_of_root
+-- everything claimed in a root
+SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, seq, at
+FROM claim WHERE root = :root ORDER BY id
+
+-- name: claims_equal
+-- equal calls of this process in this turn (the re-issue rule)
+SELECT id, conn, tool, answered, CASE WHEN reason = :reissue THEN echo_of END AS reissue_of FROM claim
+WHERE spawn = :spawn AND args = :args AND turn = :turn AND call IS NOT NULL ORDER BY id
+
+-- name: claim_answered
+-- the agent was given the answer
+UPDATE claim SET answered = 1 WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
+
+-- name: claim_link
+-- its entry
+UPDATE claim SET seq = :seq WHERE id = :id
+
+-- name: part_add
+-- one piece of an utterance; its line is its place behind everything that goes there
+INSERT INTO part(line, claim, n, lo, hi, channel, dest, key, op, state, due, at)
+VALUES(coalesce((SELECT max(id) FROM part), 0) + 1, :claim, :n, :lo, :hi, :channel, :dest, :key, :op, 'queued', :at, :at)
+RETURNING id
+
+-- name: blob_add
+-- a file that was copied into the store
+INSERT INTO blob(id, size, name, mime, at) VALUES(:id, :size, :name, :mime, :at) ON CONFLICT(id) DO NOTHING
+
+-- name: blob_get
+-- one stored file
+SELECT id, size, name, mime, at FROM blob WHERE id = :id
+
+-- name: ledger_name
+-- the name of this ledger: part of every key that a platform is given
+SELECT name FROM ledger WHERE one = 1
+
+-- name: claim_answered_id
+-- a re-issue was answered: so is its first
+UPDATE claim SET answered = 1 WHERE id = :id
+
+-- name: part_first
+-- the part that carries the beginning of an utterance
+SELECT id FROM part WHERE claim = :claim AND n = 0
+
+-- name: claims_in_turn
+-- whether a turn claimed anything
+SELECT count(*) AS n FROM claim WHERE root = :root AND turn = :turn AND root IS NOT NULL

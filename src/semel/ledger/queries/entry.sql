@@ -1,0 +1,145 @@
+-- name: entry_add
+-- one row of the transcript
+INSERT INTO entry(session, seq, born, rev, base, at, role, chapter, text, live, partial, turn, event, claim, tell, more)
+VALUES(:session, :seq, :rev, :rev, :rev, :at, :role, :chapter, :text, :live, :partial, :turn, :event, :claim, :tell, :more)
+
+-- name: entry_get
+-- one entry
+SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
+FROM entry WHERE session = :session AND seq = :seq
+
+-- name: entry_touch
+-- watchers must see it again
+UPDATE entry SET rev = :rev WHERE session = :session AND seq = :seq
+
+-- name: entry_set
+-- its final state
+UPDATE entry SET rev = :rev, base = :rev, text = :text, live = :live, partial = :partial, superseded = :superseded,
+  claim = :claim, tell = :tell, more = :more
+WHERE session = :session AND seq = :seq
+
+-- name: entry_link
+-- the claim it belongs to
+UPDATE entry SET claim = :claim WHERE session = :session AND seq = :seq
+
+-- name: entries_after
+-- what changed since a rev, in the order of the change
+SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
+FROM entry WHERE session = :session AND rev > :after ORDER BY rev LIMIT :limit
+
+-- name: entries_last
+-- the newest stretch of the transcript
+SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
+FROM entry WHERE session = :session AND seq < :before ORDER BY seq DESC LIMIT :limit
+
+-- name: entries_of_turn
+-- what one turn wrote
+SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
+FROM entry WHERE turn = :turn ORDER BY seq
+
+-- name: entries_live
+-- previews that still stream
+SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
+FROM entry WHERE session = :session AND live = 1 ORDER BY seq
+
+-- name: entries_to_tell
+-- what must ride in the agent's next prompt (Law 7)
+SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
+FROM entry WHERE session = :session AND tell = 1 ORDER BY seq
+
+-- name: entry_told
+-- the agent was told
+UPDATE entry SET tell = 0 WHERE session = :session AND tell = 1 AND seq <= :upto
+
+-- name: entries_of_claim
+-- where a claim was recorded
+SELECT session, seq FROM entry WHERE claim = :claim
+
+-- name: entry_of_event
+-- where an event was recorded
+SELECT session, seq FROM hearing WHERE event = :event
+
+-- name: claim_echoes
+-- how often a said text came again
+SELECT count(*) AS n FROM claim WHERE echo_of = :claim
+
+-- name: delivery_of_claim
+-- where an utterance stands on its way out
+SELECT dest, state, count(*) AS n, min(id) AS part, max(error) AS error FROM part WHERE claim = :claim GROUP BY dest, state
+
+-- name: piece_add
+-- streamed text, as shown
+INSERT INTO piece(session, rev, entry, item, text) VALUES(:session, :rev, :entry, :item, :text)
+
+-- name: pieces_of_entry
+-- streamed text that is not yet in the entry
+SELECT rev, text FROM piece WHERE session = :session AND entry = :seq AND rev > :after ORDER BY rev
+
+-- name: pieces_of_item
+-- streamed text that is not yet in the item
+SELECT rev, text FROM piece WHERE item = :item AND rev > :after ORDER BY rev
+
+-- name: pieces_drop_entry
+-- folded into the entry
+DELETE FROM piece WHERE session = :session AND entry = :seq
+
+-- name: pieces_drop_item
+-- folded into the item
+DELETE FROM piece WHERE item = :item
+
+-- name: item_add
+-- something a watcher sees beside the transcript
+INSERT INTO item(session, turn, kind, name, born, rev, base, live, text, body)
+VALUES(:session, :turn, :kind, :name, :rev, :rev, :rev, :live, :text, :body) RETURNING id
+
+-- name: item_get
+-- one item
+SELECT id, session, turn, kind, name, born, rev, base, live, text, body FROM item WHERE id = :id
+
+-- name: item_set
+-- its new state, whole
+UPDATE item SET rev = :rev, base = :rev, live = :live, text = :text, body = :body WHERE id = :id
+
+-- name: item_grew
+-- its text grew by a piece
+UPDATE item SET rev = :rev WHERE id = :id
+
+-- name: entry_grew
+-- its text grew by a piece
+UPDATE entry SET rev = :rev WHERE session = :session AND seq = :seq
+
+-- name: items_after
+-- what changed since a rev
+SELECT id, session, turn, kind, name, born, rev, base, live, text, body
+FROM item WHERE session = :session AND rev > :after ORDER BY rev LIMIT :limit
+
+-- name: items_between
+-- the items of a stretch of the view
+SELECT id, session, turn, kind, name, born, rev, base, live, text, body
+FROM item WHERE session = :session AND rev >= :lo AND born >= :lo AND born < :hi ORDER BY rev
+
+-- name: items_of_turn
+-- the items of a turn
+SELECT id, session, turn, kind, name, born, rev, base, live, text, body FROM item WHERE turn = :turn ORDER BY id
+
+-- name: items_live
+-- items that are not final
+SELECT id, session, turn, kind, name, born, rev, base, live, text, body FROM item WHERE session = :session AND live = 1 ORDER BY id
+
+-- name: output_add
+-- tool output, whole, in order (Law 8)
+INSERT INTO output(item, text) VALUES(:item, :text)
+
+-- name: output_of_item
+-- the whole output of a tool call
+SELECT text FROM output WHERE item = :item ORDER BY id
+
+-- name: output_drop
+-- a snapshot replaces what came before
+DELETE FROM output WHERE item = :item
+
+-- name: entries_before
+-- a chapter's newest stretch, with the turn that each event was bound to
+SELECT e.seq, e.role, e.text, e.turn, e.event, h.turn AS bound
+FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session
+WHERE e.session = :session AND e.seq < :before AND e.chapter = :chapter ORDER BY e.seq DESC LIMIT :limit

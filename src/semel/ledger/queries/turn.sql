@@ -1,0 +1,77 @@
+-- name: turn_add
+-- a turn begins; a first attempt is its own root
+INSERT INTO turn(session, epoch, chapter, root, attempt, state, started)
+VALUES(:session, :epoch, :chapter, coalesce(:root, 0), :attempt, 'running', :at) RETURNING id
+
+-- name: turn_own_root
+-- the first attempt of a root
+UPDATE turn SET root = id WHERE id = :id
+
+-- name: turn_get
+-- one turn
+SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, started, ended FROM turn WHERE id = :id
+
+-- name: turns_of_root
+-- all attempts
+SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, started, ended
+FROM turn WHERE root = :root ORDER BY id
+
+-- name: turn_end
+-- it is over
+UPDATE turn SET state = :state, stop = :stop, error = :error, ended = :at WHERE id = :id AND state = 'running'
+
+-- name: turn_how
+-- how the agent was asked, and by which process
+UPDATE turn SET how = :how, spawn = :spawn WHERE id = :id AND state = 'running'
+
+-- name: turn_tools
+-- tool calls that started (Law 9)
+UPDATE turn SET tools = tools + :n WHERE id = :id
+
+-- name: turn_of_spawn
+-- the newest turn a process worked on
+SELECT t.id, t.session, t.epoch, t.chapter, t.root, t.attempt, t.how, t.state, t.tools, t.spawn, t.stop, t.error, t.started, t.ended
+FROM session s JOIN turn t ON t.session = s.id AND t.epoch <= s.epoch
+WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
+
+-- name: hearing_bind
+-- the rows themselves, never "ids up to N" (Law 3)
+UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
+
+-- name: hearing_rebind
+-- the next attempt takes over what the lost one had
+UPDATE hearing SET turn = :turn WHERE turn = :old
+
+-- name: hearings_waiting
+-- whether a turn is due: do any of the waiting wake?
+SELECT count(*) AS n, coalesce(sum(wakes), 0) AS waking FROM hearing WHERE session = :session AND turn IS NULL
+
+-- name: events_of_turn
+-- what a turn runs over, in order of hearing
+SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq
+FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn ORDER BY h.event
+
+-- name: spawn_add
+-- a process is about to start
+INSERT INTO spawn(session, agent, gateway, token, state, at)
+VALUES(:session, :agent, :gateway, :token, 'live', :at) RETURNING id
+
+-- name: spawn_started
+-- who it is
+UPDATE spawn SET pid = :pid, pgid = :pgid, born = :born WHERE id = :id
+
+-- name: spawn_end
+-- it is gone
+UPDATE spawn SET state = 'ended', ended = :at, why = :why WHERE id = :id AND state = 'live'
+
+-- name: spawn_by_token
+-- whose call is this? (Law 10)
+SELECT id, session, agent, gateway, state, why FROM spawn WHERE token = :token
+
+-- name: spawns_live
+-- processes that no one has seen end
+SELECT id, session, agent, gateway, pid, pgid, born FROM spawn INDEXED BY spawn_live WHERE state = 'live'
+
+-- name: spawn_get
+-- one process
+SELECT id, session, agent, gateway, pid, pgid, born, state, at, ended, why FROM spawn WHERE id = :id

@@ -1,0 +1,11 @@
+-- name: event_by_key
+-- the newest event a source gave this key
+SELECT id FROM event WHERE key = :key ORDER BY id DESC LIMIT 1
+
+-- name: part_by_receipt
+-- what a platform gave this id for
+SELECT id FROM part WHERE receipt = :receipt AND receipt IS NOT NULL ORDER BY id DESC LIMIT 1
+
+-- name: parts_of_claim
+-- the parts an utterance left in
+SELECT id, n, dest, key, state, due, attempts, first, receipt, error, marked, at FROM part WHERE claim = :claim ORDER BY n

@@ -1,0 +1,239 @@
+-- The ledger: what has happened. One file, one writer. Times are milliseconds since the Unix epoch.
+-- Law numbers refer to docs/laws.md.
+
+CREATE TABLE ledger(
+  one INTEGER PRIMARY KEY CHECK(one = 1),
+  name TEXT NOT NULL,              -- random, fixed at creation
+  at INTEGER NOT NULL
+) STRICT;
+
+-- One conversation with one agent.
+CREATE TABLE session(
+  id INTEGER PRIMARY KEY,
+  key TEXT NOT NULL UNIQUE,
+  agent TEXT NOT NULL,             -- name of the configured agent
+  home TEXT,                       -- resolved destination 'channel:address'; NULL: the transcript is the delivery
+  title TEXT,
+  chapter INTEGER NOT NULL DEFAULT 1,
+  epoch INTEGER NOT NULL DEFAULT 0,   -- +1 for each turn begun: the fence (Law 3)
+  seq INTEGER NOT NULL DEFAULT 0,     -- last entry
+  rev INTEGER NOT NULL DEFAULT 0,     -- last change watchers can see
+  wake_at INTEGER,                 -- set exactly while a waking event waits (Law 2)
+  turn INTEGER,                    -- the running turn
+  lease TEXT,                      -- the gateway run that holds it
+  memory TEXT,                     -- the agent's own id of this conversation (ACP sessionId)
+  memory_chapter INTEGER,          -- the chapter that memory belongs to
+  at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX session_due ON session(wake_at) WHERE wake_at IS NOT NULL AND turn IS NULL;
+CREATE INDEX session_busy ON session(turn) WHERE turn IS NOT NULL;
+CREATE INDEX session_home ON session(home) WHERE home IS NOT NULL;
+
+-- Something that happened. (source, key) is its identity, for ever (Law 1).
+CREATE TABLE event(
+  id INTEGER PRIMARY KEY,
+  source TEXT NOT NULL,
+  key TEXT,                        -- NULL: never de-duplicated
+  kind TEXT NOT NULL,
+  sender TEXT,
+  digest BLOB NOT NULL,
+  payload TEXT,                    -- JSON {"text", "data"?, "files"?}; may age out, the row never does
+  at INTEGER NOT NULL,
+  repeats INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE UNIQUE INDEX event_identity ON event(source, key) WHERE key IS NOT NULL;
+CREATE INDEX event_key ON event(key) WHERE key IS NOT NULL;
+
+-- The same key with other content: kept beside the first (Law 1).
+CREATE TABLE conflict(
+  id INTEGER PRIMARY KEY,
+  event INTEGER NOT NULL REFERENCES event(id),
+  digest BLOB NOT NULL,
+  payload TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  repeats INTEGER NOT NULL DEFAULT 0,
+  UNIQUE(event, digest)
+) STRICT;
+
+-- An event addressed to a session, and the turn it is bound to (Law 3).
+CREATE TABLE hearing(
+  event INTEGER NOT NULL REFERENCES event(id),
+  session INTEGER NOT NULL REFERENCES session(id),
+  seq INTEGER NOT NULL,            -- its entry
+  wakes INTEGER NOT NULL,          -- 0 or 1
+  turn INTEGER,                    -- NULL: waiting
+  PRIMARY KEY(event, session)
+) STRICT;
+CREATE INDEX hearing_waiting ON hearing(session, event) WHERE turn IS NULL;
+CREATE INDEX hearing_turn ON hearing(turn) WHERE turn IS NOT NULL;
+
+-- One run of the agent over the events bound to it. A retry shares its root.
+CREATE TABLE turn(
+  id INTEGER PRIMARY KEY,
+  session INTEGER NOT NULL REFERENCES session(id),
+  epoch INTEGER NOT NULL,
+  chapter INTEGER NOT NULL,
+  root INTEGER NOT NULL,           -- the first attempt (itself, if it is the first)
+  attempt INTEGER NOT NULL,        -- 1, 2, 3 within the root
+  how TEXT CHECK(how IN ('start', 'restart', 'resume', 'recall')),  -- NULL until the agent was asked
+  state TEXT NOT NULL CHECK(state IN ('running', 'done', 'failed', 'cancelled', 'lost')),
+  tools INTEGER NOT NULL DEFAULT 0,   -- tool calls that started (Law 9)
+  spawn INTEGER,
+  stop TEXT,                       -- the agent's stop reason
+  error TEXT,
+  started INTEGER NOT NULL,
+  ended INTEGER,
+  UNIQUE(session, epoch)
+) STRICT;
+CREATE INDEX turn_root ON turn(root);
+
+-- One start of an agent process.
+CREATE TABLE spawn(
+  id INTEGER PRIMARY KEY,
+  session INTEGER NOT NULL REFERENCES session(id),
+  agent TEXT NOT NULL,
+  gateway TEXT NOT NULL,           -- the gateway run that started it
+  token BLOB NOT NULL UNIQUE,      -- digest of its fencing token (Law 10)
+  pid INTEGER,
+  pgid INTEGER,
+  born TEXT,                       -- process start time as the kernel tells it: the identity check before a kill
+  state TEXT NOT NULL CHECK(state IN ('live', 'ended')),
+  at INTEGER NOT NULL,
+  ended INTEGER,
+  why TEXT
+) STRICT;
+CREATE INDEX spawn_live ON spawn(session) WHERE state = 'live';
+
+-- One row of the transcript (Law 4). seq has no gaps.
+CREATE TABLE entry(
+  id INTEGER PRIMARY KEY,
+  session INTEGER NOT NULL REFERENCES session(id),
+  seq INTEGER NOT NULL,
+  born INTEGER NOT NULL,           -- the rev it first appeared with: the order of the view
+  rev INTEGER NOT NULL,            -- the rev of its last change
+  base INTEGER NOT NULL,           -- pieces with a rev above this are not yet in text
+  at INTEGER NOT NULL,
+  role TEXT NOT NULL CHECK(role IN ('user', 'agent', 'event', 'notice')),
+  chapter INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  live INTEGER NOT NULL DEFAULT 0,    -- 1: a preview that still streams (Law 6)
+  partial INTEGER NOT NULL DEFAULT 0,
+  superseded INTEGER NOT NULL DEFAULT 0,
+  turn INTEGER,
+  event INTEGER,
+  claim INTEGER,
+  tell INTEGER NOT NULL DEFAULT 0,    -- 1: must ride in the agent's next prompt
+  more TEXT,                       -- JSON object: kind, sender, files, to, from, emoji ...
+  UNIQUE(session, seq)
+) STRICT;
+CREATE INDEX entry_rev ON entry(session, rev);
+CREATE INDEX entry_turn ON entry(turn) WHERE turn IS NOT NULL;
+CREATE INDEX entry_claim ON entry(claim) WHERE claim IS NOT NULL;
+CREATE INDEX entry_tell ON entry(session, seq) WHERE tell = 1;
+CREATE INDEX entry_live ON entry(session, seq) WHERE live = 1;
+
+-- What a watcher sees beside the transcript: tool calls, thoughts, plans, permission requests.
+CREATE TABLE item(
+  id INTEGER PRIMARY KEY,
+  session INTEGER NOT NULL REFERENCES session(id),
+  turn INTEGER,
+  kind TEXT NOT NULL,              -- tool, thought, plan, permission, ask, notice, usage ...
+  name TEXT,                       -- the agent's id for it (toolCallId ...)
+  born INTEGER NOT NULL,
+  rev INTEGER NOT NULL,
+  base INTEGER NOT NULL,
+  live INTEGER NOT NULL,
+  text TEXT NOT NULL,              -- thought text, or the head of tool output
+  body TEXT NOT NULL               -- JSON object
+) STRICT;
+CREATE INDEX item_rev ON item(session, rev);
+CREATE INDEX item_turn ON item(turn) WHERE turn IS NOT NULL;
+CREATE INDEX item_live ON item(session, id) WHERE live = 1;
+
+-- Streamed text as it was shown, until it is folded into its entry or item.
+CREATE TABLE piece(
+  session INTEGER NOT NULL,
+  rev INTEGER NOT NULL,
+  entry INTEGER,                   -- seq
+  item INTEGER,
+  text TEXT NOT NULL,
+  PRIMARY KEY(session, rev)
+) STRICT;
+CREATE INDEX piece_entry ON piece(session, entry, rev) WHERE entry IS NOT NULL;
+CREATE INDEX piece_item ON piece(item, rev) WHERE item IS NOT NULL;
+
+-- The whole output of a tool call, as it came, in order; the view holds head + gap + tail of it (Law 8).
+CREATE TABLE output(
+  id INTEGER PRIMARY KEY,
+  item INTEGER NOT NULL REFERENCES item(id),
+  text TEXT NOT NULL
+) STRICT;
+CREATE INDEX output_item ON output(item, id);
+
+-- One attempt to say something to one destination (Laws 5, 6).
+CREATE TABLE claim(
+  id INTEGER PRIMARY KEY,
+  session INTEGER NOT NULL REFERENCES session(id),
+  turn INTEGER,                    -- NULL: a claim that no turn owns (a refused stranger's call)
+  root INTEGER,
+  how TEXT NOT NULL CHECK(how IN ('tool', 'block', 'recovery', 'notice')),
+  kind TEXT NOT NULL CHECK(kind IN ('text', 'file', 'reaction', 'edit', 'ask')),
+  late INTEGER NOT NULL DEFAULT 0,
+  spawn INTEGER,
+  conn TEXT,                       -- the MCP connection
+  call TEXT,                       -- the call id its MCP process minted
+  tool TEXT,                       -- the agent's tool call id, where known
+  args BLOB,                       -- digest of name and arguments: equal calls
+  answered INTEGER NOT NULL DEFAULT 0,  -- the agent was given the answer
+  dest TEXT,                       -- resolved destination; NULL where none could be resolved
+  digest BLOB,                     -- of the verbatim form of its text; NULL where it claims no text
+  text TEXT NOT NULL,
+  outcome TEXT NOT NULL CHECK(outcome IN ('said', 'echo', 'refused', 'quiet')),
+  reason TEXT,
+  echo_of INTEGER,
+  seq INTEGER,                     -- its entry in its own session
+  at INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX claim_call ON claim(spawn, call) WHERE call IS NOT NULL;
+CREATE INDEX claim_text ON claim(root, dest, digest) WHERE digest IS NOT NULL;
+CREATE INDEX claim_root ON claim(root) WHERE root IS NOT NULL;
+CREATE INDEX claim_args ON claim(spawn, args) WHERE call IS NOT NULL;
+CREATE INDEX claim_echo ON claim(echo_of) WHERE echo_of IS NOT NULL;
+
+-- One piece of an utterance as it leaves for a platform (Law 7).
+CREATE TABLE part(
+  id INTEGER PRIMARY KEY,
+  line INTEGER NOT NULL,           -- its place in its destination's line; a resend joins the tail
+  claim INTEGER NOT NULL REFERENCES claim(id),
+  n INTEGER NOT NULL,              -- 0, 1, 2 ...
+  lo INTEGER NOT NULL,             -- it covers text[lo:hi] of its claim (code points); parts cover it exactly
+  hi INTEGER NOT NULL,
+  channel TEXT NOT NULL,
+  dest TEXT NOT NULL,
+  key TEXT NOT NULL UNIQUE,        -- the idempotency key the platform is given; the same on every retry
+  op TEXT NOT NULL,                -- JSON: {"kind": "post"|"edit"|"react", "text", "target"?, "file"?, ...}
+  state TEXT NOT NULL CHECK(state IN ('queued', 'sending', 'sent', 'rejected', 'unknown', 'held', 'dropped')),
+  due INTEGER NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  first INTEGER,                   -- when the first attempt left
+  receipt TEXT,                    -- the platform's message id
+  error TEXT,
+  marked INTEGER NOT NULL DEFAULT 0,  -- 1: a deliberate repeat; the person sees that
+  at INTEGER NOT NULL,
+  UNIQUE(claim, n)
+) STRICT;
+CREATE INDEX part_line ON part(dest, line) WHERE state IN ('queued', 'sending', 'unknown');
+CREATE INDEX part_due ON part(due) WHERE state IN ('queued', 'sending', 'unknown');
+CREATE INDEX part_state ON part(state, id);
+CREATE INDEX part_receipt ON part(receipt) WHERE receipt IS NOT NULL;
+
+CREATE TABLE cursor(source TEXT PRIMARY KEY, value TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
+
+-- Files that were promised: copied into the store before the send (data_dir/blobs/<id>).
+CREATE TABLE blob(
+  id TEXT PRIMARY KEY,             -- BLAKE2b-256 of the content, hex
+  size INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  mime TEXT NOT NULL,
+  at INTEGER NOT NULL
+) STRICT;

@@ -1,0 +1,239 @@
+"""Show and finish: what a running turn lets people see, and its end (Laws 4, 6, 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from semel.law import turn as law
+from semel.ledger import entries, speak, turns
+from semel.ledger.sql import Tx
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Agent text that streams on in `slot`; the first one makes its entry."""
+
+    slot: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Replace:
+    """What a live preview has shown becomes another text: a re-delivery was recognised."""
+
+    slot: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block ended: what it says, claim by claim. The first claim to home takes over the slot's preview.
+
+    `partial`: the turn ended before the block did. `superseded`: the agent said it again in full.
+    """
+
+    slot: int
+    says: tuple[speak.Say, ...]
+    partial: bool = False
+
+
+@dataclass(frozen=True)
+class Supersede:
+    """The block in `slot` was said again in full by a later attempt of the agent's own model call."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class ItemOpen:
+    slot: int
+    kind: str
+    name: str | None = None
+    text: str = ""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    live: bool = True
+    started: bool = False  # a tool call that counts for Law 9
+
+
+@dataclass(frozen=True)
+class ItemGrow:
+    """`text` joins what is shown; `output` joins the stored whole of a tool's output."""
+
+    slot: int
+    text: str = ""
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class ItemSet:
+    slot: int
+    body: Mapping[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    live: bool | None = None
+    output: str | None = None  # a snapshot: the stored whole is replaced
+
+
+@dataclass(frozen=True)
+class Notice:
+    text: str
+    kind: str
+    tell: bool = False
+
+
+@dataclass(frozen=True)
+class Title:
+    text: str
+
+
+Op = Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Which rows the slots of a running turn are. A new one is returned by each transaction."""
+
+    entries: Mapping[int, int] = field(default_factory=dict)
+    items: Mapping[int, int] = field(default_factory=dict)
+    claims: Mapping[int, int] = field(default_factory=dict)  # said home claims by slot
+    said: int = 0
+
+
+class _Apply:
+    """One pass over the ops of a batch."""
+
+    def __init__(self, tx: Tx, caller: speak.Caller, slots: Slots) -> None:
+        self.tx = tx
+        self.caller = caller
+        self.entries = dict(slots.entries)
+        self.items = dict(slots.items)
+        self.claims = dict(slots.claims)
+        self.said = slots.said
+        self.tools = 0
+
+    def all(self, ops: Sequence[Op]) -> Slots:
+        for op in ops:
+            getattr(self, "on_" + type(op).__name__)(op)
+        if self.tools and self.caller.turn is not None:
+            self.tx.run("turn_tools", id=self.caller.turn, n=self.tools)
+        return Slots(self.entries, self.items, self.claims, self.said)
+
+    def on_Preview(self, op: Preview) -> None:
+        seq = self.entries.get(op.slot)
+        if seq is None:
+            seq = entries.add_entry(
+                self.tx, self.caller.session, role="agent", text="", turn=self.caller.turn, live=True
+            )
+            self.entries[op.slot] = seq
+        entries.grow_entry(self.tx, self.caller.session, seq, op.text)
+
+    def on_Replace(self, op: Replace) -> None:
+        entries.set_entry(self.tx, self.caller.session, self.entries[op.slot], text=op.text)
+
+    def on_Block(self, op: Block) -> None:
+        shown = self.entries.get(op.slot)
+        for what in op.says:
+            if what.home and what.dest is not None and not what.problem and shown is not None:
+                what, shown = replace(what, shown=shown), None
+            made = speak.say(self.tx, self.caller, what)
+            if made.outcome == "said":
+                self.said += 1
+            if made.seq is not None and what.home:
+                self.entries[op.slot] = made.seq
+                self.claims[op.slot] = made.claim
+                if op.partial:
+                    entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=True)
+        if shown is not None:
+            self._close_unsaid(shown)
+
+    def _close_unsaid(self, shown: int) -> None:
+        """Shown, and then nothing of it was said: it stays what it was, and has its claim (Law 6)."""
+        text = entries.shown_text(self.tx, self.caller.session, shown)
+        what = speak.Say("recovery", text, dest="", shown=shown)
+        speak.say(self.tx, self.caller, what)
+
+    def on_Supersede(self, op: Supersede) -> None:
+        seq = self.entries.get(op.slot)
+        if seq is not None:
+            entries.set_entry(self.tx, self.caller.session, seq, superseded=True)
+
+    def on_ItemOpen(self, op: ItemOpen) -> None:
+        self.tools += op.started
+        self.items[op.slot] = entries.add_item(
+            self.tx, self.caller.session, turn=self.caller.turn, kind=op.kind, name=op.name, text=op.text,
+            body=op.body, live=op.live,
+        )  # fmt: skip
+
+    def on_ItemGrow(self, op: ItemGrow) -> None:
+        item = self.items[op.slot]
+        if op.output:
+            self.tx.run("output_add", item=item, text=op.output)
+        if op.text:
+            entries.grow_item(self.tx, self.caller.session, item, op.text)
+
+    def on_ItemSet(self, op: ItemSet) -> None:
+        item = self.items[op.slot]
+        if op.output is not None:
+            self.tx.run("output_drop", item=item)
+            self.tx.run("output_add", item=item, text=op.output)
+        entries.set_item(self.tx, item, text=op.text, body=op.body, live=op.live)
+
+    def on_Notice(self, op: Notice) -> None:
+        turns.notice(self.tx, self.caller.session, op.text, turn=self.caller.turn, kind=op.kind, tell=op.tell)
+
+    def on_Title(self, op: Title) -> None:
+        self.tx.run("session_set_title", id=self.caller.session, title=op.text)
+        entries.touch_session(self.tx, self.caller.session)
+
+
+def show(tx: Tx, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
+    """One batch of stream progress: rows before they are seen. Raises Fenced."""
+    turns.check(tx, fence)
+    return _Apply(tx, caller, slots).all(ops)
+
+
+@dataclass(frozen=True)
+class End:
+    """How a turn ends. `closing`: the slot of its closing text, and the parts that text leaves in."""
+
+    event: law.Event
+    stop: str
+    error: str | None = None
+    told_upto: int = 0
+    closing: int | None = None
+    legs: tuple[speak.Leg, ...] = ()
+
+
+def finish(
+    tx: Tx, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots, end: End
+) -> tuple[Slots, bool]:
+    """The turn's last batch and its end, in one transaction. True: another turn is due at once (Law 2)."""
+    row = turns.check(tx, fence)
+    after = _Apply(tx, caller, slots).all(ops)
+    claim = after.claims.get(end.closing) if end.closing is not None else None
+    if claim is not None and end.legs:
+        speak.deliver(tx, claim, end.legs)
+    for item in tx.all("items_live", session=fence.session):
+        entries.set_item(tx, item.id, live=False)
+    if (
+        end.event == "answered"
+        and end.stop == "end_turn"
+        and not tx.value("claims_in_turn", root=caller.root, turn=fence.turn)
+    ):
+        turns.notice(
+            tx,
+            fence.session,
+            "The agent ended its turn without a word.",
+            turn=fence.turn,
+            kind="turn.empty",
+            tell=False,
+        )
+    state = law.step("running", end.event)
+    tx.run("turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now)
+    tx.run("session_idle", id=fence.session, turn=fence.turn)
+    if end.told_upto:
+        tx.run("entry_told", session=fence.session, upto=end.told_upto)
+    entries.touch_session(tx, fence.session)
+    due = row.wake_at is not None and row.wake_at <= tx.now
+    return after, due

@@ -1,0 +1,185 @@
+"""Say: a claim, its entries and its parts, in one transaction, before the first byte leaves (Laws 5, 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from semel.law import echo
+from semel.law.verbatim import verbatim_digest
+from semel.ledger import entries
+from semel.ledger.sql import Row, Tx
+
+Kind = Literal["text", "file", "reaction", "edit", "ask"]
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One part to be: it covers text[lo:hi] of the claim. `op` is what the channel is given (ports.Op)."""
+
+    lo: int
+    hi: int
+    channel: str
+    dest: str
+    op: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Say:
+    """Something an agent wants to say to one destination. Without `dest` it is refused with `problem`."""
+
+    how: Literal["tool", "block", "recovery", "notice"]
+    text: str
+    dest: str | None
+    kind: Kind = "text"
+    home: bool = True  # dest is the session's own home
+    legs: tuple[Leg, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    quiet: tuple[str, ...] = ()  # words that say nothing
+    shown: int | None = None  # seq of the live entry that previewed it
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whose claim it is."""
+
+    session: int
+    key: str
+    turn: int | None
+    root: int | None
+    turn_how: echo.Attempt = "start"
+    spawn: int | None = None
+    conn: str | None = None
+    call: str | None = None
+    tool: str | None = None
+    args: bytes | None = None
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of a claim."""
+
+    claim: int
+    outcome: str
+    reason: str = ""
+    seq: int | None = None
+    echo_of: int | None = None
+    dest: str | None = None
+
+
+def say(tx: Tx, caller: Caller, what: Say) -> Made:
+    """Judge a claim and record all of it."""
+    if what.dest is None or what.problem:
+        return refuse(tx, caller, what, what.problem or "it has no destination")
+    digest = verbatim_digest(what.text) if what.kind == "text" or (what.kind == "file" and what.text) else None
+    if what.kind == "text" and echo.is_quiet(what.text, what.quiet):
+        return Made(_claim(tx, caller, what, "quiet", "the quiet word"), "quiet", dest=what.dest)
+    original = _original(tx, caller, what, digest)
+    if original is not None:
+        return _echo(tx, caller, what, digest, original)
+    claim = _claim(tx, caller, what, "said", None, digest=digest)
+    seq = _record(tx, caller, what, claim)
+    tx.run("claim_link", id=claim, seq=seq)
+    add_parts(tx, claim, what.legs)
+    _tell_home(tx, caller, what, claim)
+    return Made(claim, "said", seq=seq, dest=what.dest)
+
+
+def refuse(tx: Tx, caller: Caller, what: Say, why: str) -> Made:
+    """A claim that may not be said: recorded, and people are told (Law 7)."""
+    claim = _claim(tx, caller, what, "refused", why)
+    entries.add_entry(
+        tx, caller.session, role="notice", text=f"Held back: {why}.", turn=caller.turn,
+        tell=what.how != "tool", more={"kind": "refused", "refused": claim},
+    )  # fmt: skip
+    return Made(claim, "refused", why, dest=what.dest)
+
+
+def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | None:
+    """The claim that this one is an echo of (Law 5). What was shown as it streamed cannot be taken back."""
+    if what.shown is not None or digest is None or caller.root is None:
+        return None
+    rows = tx.all("claims_of_text", root=caller.root, dest=what.dest, digest=digest)
+    earlier = [echo.Earlier(r.id, r.how, r.turn, r.outcome, stands=not r.gone, echo_of=r.echo_of) for r in rows]
+    return echo.original(how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier)
+
+
+def _claim(
+    tx: Tx,
+    caller: Caller,
+    what: Say,
+    outcome: str,
+    reason: str | None,
+    *,
+    digest: bytes | None = None,
+    echo_of: int | None = None,
+) -> int:
+    return int(
+        tx.value(
+            "claim_add", session=caller.session, turn=caller.turn, root=caller.root, how=what.how, kind=what.kind,
+            late=int(caller.late), spawn=caller.spawn, conn=caller.conn, call=caller.call, tool=caller.tool,
+            args=caller.args, dest=what.dest, digest=digest, text=what.text, outcome=outcome, reason=reason,
+            echo_of=echo_of, seq=None, at=tx.now,
+        )
+    )  # fmt: skip
+
+
+def _echo(tx: Tx, caller: Caller, what: Say, digest: bytes | None, original: int) -> Made:
+    claim = _claim(tx, caller, what, "echo", None, digest=digest, echo_of=original)
+    for place in tx.all("entries_of_claim", claim=original):
+        entries.touch_entry(tx, place.session, place.seq)
+    return Made(claim, "echo", echo_of=original, dest=what.dest)
+
+
+def _record(tx: Tx, caller: Caller, what: Say, claim: int) -> int:
+    more = dict(what.more)
+    if not what.home:
+        more["to"] = what.dest
+    if what.how == "tool":
+        more["tool"] = True
+    if caller.late:
+        more["late"] = True
+    if what.shown is not None:
+        entries.set_entry(tx, caller.session, what.shown, text=what.text, live=False, claim=claim, more=more or None)
+        return what.shown
+    return entries.add_entry(tx, caller.session, role="agent", text=what.text, turn=caller.turn, claim=claim, more=more)
+
+
+def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
+    """Law 6: a conversation whose person was told something must know it. Without a wake."""
+    if what.home:
+        return
+    for other in tx.all("session_homes", home=what.dest):
+        if other.id != caller.session:
+            more = {**what.more, "from": caller.key}
+            entries.add_entry(tx, other.id, role="agent", text=what.text, claim=claim, tell=True, more=more)
+
+
+def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
+    """The parts an utterance leaves in. Their text is fixed here: a retry never splits anew (Law 7)."""
+    for n, leg in enumerate(legs):
+        tx.value(
+            "part_add", claim=claim, n=n, lo=leg.lo, hi=leg.hi, channel=leg.channel, dest=leg.dest,
+            key=f"{tx.value('ledger_name')}-{claim}-{n}", op=entries.dump(leg.op), at=tx.now,
+        )  # fmt: skip
+
+
+def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
+    """A said block that turned out to be the closing text leaves for its chat channel."""
+    add_parts(tx, claim, legs)
+    for place in tx.all("entries_of_claim", claim=claim):
+        entries.touch_entry(tx, place.session, place.seq)
+
+
+REISSUE = "the same call again, by a tool server that was started anew"
+
+
+def reissue(tx: Tx, caller: Caller, what: Say, original: int) -> Made:
+    """A call an agent's client made again because it never saw the answer: nothing is said twice."""
+    claim = int(_claim(tx, caller, what, "echo", REISSUE, echo_of=original))
+    first = tx.one("claim_get", id=original)
+    assert first is not None
+    return Made(claim, first.outcome, first.reason or "", first.seq, original, first.dest)

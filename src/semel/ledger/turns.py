@@ -1,0 +1,200 @@
+"""Begin, settle and end a turn (Laws 2, 3, 9). One turn at a time per session, fenced by its epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from semel.law import turn as law
+from semel.ledger import entries
+from semel.ledger.sql import Row, Tx
+
+
+class Fenced(Exception):
+    """This turn no longer runs in its session: another attempt took over, or it is finished (Law 10)."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An event a turn runs over."""
+
+    event: int
+    seq: int
+    source: str
+    kind: str
+    sender: str | None
+    text: str
+    data: dict[str, Any]
+    at: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """An entry the agent must be told of: a notice, or text it may not remember having said."""
+
+    seq: int
+    role: str
+    text: str
+    partial: bool
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A turn that began. `lost` is the attempt before it; `tools` whether any attempt had started a tool."""
+
+    session: int
+    key: str
+    agent: str
+    home: str | None
+    turn: int
+    epoch: int
+    root: int
+    attempt: int
+    chapter: int
+    events: tuple[Bound, ...]
+    told: tuple[Told, ...]
+    memory: str | None
+    tools: bool = False
+    lost: int | None = None
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """The interrupted turn may not be tried again; it is failed, and people were told."""
+
+    session: int
+    turn: int
+
+
+@dataclass(frozen=True)
+class Fence:
+    """What a running turn presents with each of its transactions."""
+
+    session: int
+    turn: int
+    epoch: int
+
+
+def check(tx: Tx, fence: Fence) -> Row:
+    """The session row, if this turn is still the one that runs (Law 10). Raises Fenced."""
+    row = tx.one("session_by_id", id=fence.session)
+    if row is None or row.turn != fence.turn or row.epoch != fence.epoch:
+        raise Fenced(f"turn {fence.turn} no longer runs in its session")
+    return row
+
+
+def begin(tx: Tx, session: int, lease: str, spawn: int | None = None) -> Begun | GivenUp | None:
+    """Begin the next turn of a session, or the next attempt of one that was lost.
+
+    `spawn`: the process that is live and will be asked; without one, `asked` is called once it was started.
+    None: nothing is due, or a turn runs under this very lease.
+    """
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    if row.turn is not None:
+        return None if row.lease == lease else _settle(tx, row, lease)
+    if row.wake_at is None or row.wake_at > tx.now:
+        return None
+    turn = _add(tx, row, lease, root=None, attempt=1)
+    tx.run("hearing_bind", session=session, turn=turn.id)
+    tx.run("session_clear_wake", id=session)
+    if spawn is not None:
+        tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
+    return _begun(tx, row, turn)
+
+
+def release(tx: Tx, fence: Fence) -> None:
+    """The agent died under a running turn: give up the lease, so that `begin` settles it as lost."""
+    check(tx, fence)
+    tx.run("session_begin_again", id=fence.session)
+
+
+def _add(tx: Tx, row: Row, lease: str, root: int | None, attempt: int) -> Row:
+    turn = int(
+        tx.value(
+            "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
+            at=tx.now,
+        )
+    )  # fmt: skip
+    if root is None:
+        tx.run("turn_own_root", id=turn)
+    tx.run("session_begin", id=row.id, turn=turn, lease=lease)
+    entries.touch_session(tx, row.id)
+    added = tx.one("turn_get", id=turn)
+    assert added is not None
+    return added
+
+
+def _settle(tx: Tx, row: Row, lease: str) -> Begun | GivenUp:
+    """A turn whose gateway or agent died: what it showed stays, its events move to the next attempt."""
+    old = tx.one("turn_get", id=row.turn)
+    assert old is not None
+    _close_shown(tx, row.id, old)
+    attempts = tx.all("turns_of_root", root=old.root)
+    if old.attempt >= law.MAX_ATTEMPTS:
+        nxt = law.after_loss(attempt=old.attempt + 1, tools_started=False, restored=False, history_complete=False)
+        fail(tx, row.id, old, nxt.why)
+        return GivenUp(row.id, old.id)
+    tx.run("turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=None, at=tx.now)
+    turn = _add(tx, row, lease, root=old.root, attempt=old.attempt + 1)
+    tx.run("hearing_rebind", turn=turn.id, old=old.id)
+    return _begun(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id)
+
+
+def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = None) -> Begun:
+    told = tuple(Told(e.seq, e.role, e.text, bool(e.partial)) for e in tx.all("entries_to_tell", session=row.id))
+    return Begun(
+        session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
+        root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=bound(tx, turn.id), told=told,
+        memory=row.memory, tools=tools, lost=lost,
+    )  # fmt: skip
+
+
+def bound(tx: Tx, turn: int) -> tuple[Bound, ...]:
+    """The events bound to a turn, in order of hearing."""
+    out = []
+    for e in tx.all("events_of_turn", turn=turn):
+        payload = entries.load(e.payload)
+        text = str(payload.pop("text", ""))
+        out.append(Bound(e.id, e.seq, e.source, e.kind, e.sender, text, payload, e.at))
+    return tuple(out)
+
+
+def _close_shown(tx: Tx, session: int, turn: Row) -> None:
+    """Law 6: what was shown before an agent died is an entry, marked partial, and has its claim."""
+    for e in tx.all("entries_live", session=session):
+        text = entries.shown_text(tx, session, e.seq)
+        claim = tx.value(
+            "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
+            spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
+            outcome="said", reason="shown before the turn was lost", echo_of=None, seq=e.seq, at=tx.now,
+        )  # fmt: skip
+        entries.set_entry(tx, session, e.seq, text=text, live=False, partial=True, claim=int(claim), tell=True)
+    for i in tx.all("items_live", session=session):
+        entries.set_item(tx, i.id, live=False, body=_interrupted(i))
+
+
+def _interrupted(item: Row) -> dict[str, Any]:
+    if item.kind in ("permission", "ask"):
+        return {"state": "cancelled"}
+    return {"status": "failed", "lost": True} if item.kind == "tool" else {}
+
+
+def fail(tx: Tx, session: int, turn: Row, why: str) -> None:
+    """A turn that is failed: finished, its events bound, and visible (Law 9)."""
+    tx.run("turn_end", id=turn.id, state=law.step("running", "given up"), stop=None, error=why, at=tx.now)
+    tx.run("session_idle", id=session, turn=turn.id)
+    notice(tx, session, f"The agent's turn failed: {why}.", turn=turn.id, kind="turn.failed")
+    entries.touch_session(tx, session)
+
+
+def notice(tx: Tx, session: int, text: str, *, turn: int | None = None, kind: str = "notice", tell: bool = True) -> int:
+    """People see it, it rides in the agent's next prompt, and it never wakes (Law 7)."""
+    return entries.add_entry(tx, session, role="notice", text=text, turn=turn, tell=tell, more={"kind": kind})
+
+
+def asked(tx: Tx, fence: Fence, how: law.How, spawn: int, memory: str) -> None:
+    """A process that was just started is about to be asked: how, and what it calls this conversation."""
+    check(tx, fence)
+    tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)
+    tx.run("session_set_memory", id=fence.session, memory=memory)

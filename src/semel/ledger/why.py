@@ -1,0 +1,155 @@
+"""Why a message did or did not appear: the story of one thing, in the glossary's words."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from semel.ledger import entries
+from semel.ledger.sql import Row, Tx
+
+Json = dict[str, Any]
+
+_REF = re.compile(r"([ecpt])(\d+)", re.I)
+_ENTRY = re.compile(r"(.+)#(\d+)")
+
+
+def story(tx: Tx, ref: str) -> Json | None:
+    """{"ref", "kind", "lines": [{"at", "text"}]} or None. See `find` for what a ref may be."""
+    found = find(tx, ref.strip())
+    if found is None:
+        return None
+    kind, number = found
+    lines = _TELL[kind](tx, number)
+    lines.sort(key=lambda line: line["at"] or 0)
+    return {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
+
+
+def find(tx: Tx, ref: str) -> tuple[str, int] | None:
+    """`e1` event, `c1` claim, `p1` part, `t1` turn, `SESSION#1` entry, an event's key, a platform's message id."""
+    if match := _REF.fullmatch(ref):
+        kind = {"e": "event", "c": "claim", "p": "part", "t": "turn"}[match[1].lower()]
+        number = int(match[2])
+        return (kind, number) if tx.one(f"{kind}_get", id=number) is not None else None
+    if match := _ENTRY.fullmatch(ref):
+        return _of_entry(tx, match[1], int(match[2]))
+    event = tx.value("event_by_key", key=ref)
+    if event is not None:
+        return "event", int(event)
+    part = tx.value("part_by_receipt", receipt=ref)
+    return None if part is None else ("part", int(part))
+
+
+def _of_entry(tx: Tx, key: str, seq: int) -> tuple[str, int] | None:
+    session = tx.one("session_by_key", key=key)
+    row = tx.one("entry_get", session=session.id, seq=seq) if session is not None else None
+    if row is None:
+        return None
+    if row.event is not None:
+        return "event", int(row.event)
+    if row.claim is not None:
+        return "claim", int(row.claim)
+    return ("turn", int(row.turn)) if row.turn is not None else None
+
+
+def _line(at: int | None, text: str) -> Json:
+    return {"at": at, "text": text}
+
+
+def _short(text: str, size: int = 80) -> str:
+    text = " ".join(text.split())
+    return repr(text if len(text) <= size else text[: size - 1] + "…")
+
+
+def _event(tx: Tx, number: int) -> list[Json]:
+    e = tx.one("event_get", id=number)
+    assert e is not None
+    text = str(entries.load(e.payload).get("text", ""))
+    who = f" from {e.sender}" if e.sender else ""
+    named = f" as {e.key!r}" if e.key is not None else " without a key"
+    out = [_line(e.at, f"e{e.id}: heard {e.kind}{who} at {e.source}{named}: {_short(text)}")]
+    if e.repeats:
+        out.append(_line(e.at, f"it came {e.repeats} more time(s); a repeat is answered with the first outcome"))
+    for c in tx.all("conflicts_of", event=number):
+        out.append(
+            _line(c.at, f"the same key came with other content (digest {bytes(c.digest).hex()}): kept beside it")
+        )
+    for h in tx.all("hearings_of_event", event=number):
+        out += _hearing(tx, h)
+    return out
+
+
+def _hearing(tx: Tx, h: Row) -> list[Json]:
+    out = [_line(None, f"recorded in {h.key} as entry {h.seq}{'' if h.wakes else '; it does not wake'}")]
+    if h.turn is None:
+        return [*out, _line(None, f"it waits for the next turn of {h.key}")]
+    return out + _turn(tx, h.turn)
+
+
+def _turn(tx: Tx, number: int) -> list[Json]:
+    t = tx.one("turn_get", id=number)
+    assert t is not None
+    out = []
+    for a in tx.all("turns_of_root", root=t.root):
+        how = f" ({a.how})" if a.how and a.how != "start" else ""
+        out.append(_line(a.started, f"t{a.id}: attempt {a.attempt}{how} began"))
+        if a.ended is not None:
+            why = f": {a.error}" if a.error else (f", stop reason {a.stop}" if a.stop else "")
+            out.append(_line(a.ended, f"t{a.id}: {a.state}{why}"))
+    for c in tx.all("claims_of_root", root=t.root):
+        out += _claim_row(tx, c)
+    return out
+
+
+def _claim(tx: Tx, number: int) -> list[Json]:
+    c = tx.one("claim_get", id=number)
+    assert c is not None
+    out = _claim_row(tx, c)
+    if c.turn is not None:
+        t = tx.one("turn_get", id=c.turn)
+        assert t is not None
+        out.append(_line(t.started, f"t{t.id}: attempt {t.attempt} of root t{t.root} began"))
+    return out
+
+
+def _claim_row(tx: Tx, c: Row) -> list[Json]:
+    to = f" to {c.dest}" if c.dest else ""
+    by = {"tool": "by a tool call", "block": "as a block of text", "recovery": "shown before its turn ended"}
+    head = f"c{c.id}: {c.kind}{to} {by.get(c.how, c.how)}{', late' if c.late else ''}: {_short(c.text)}"
+    fate = {
+        "said": "said" + (f", entry {c.seq}" if c.seq is not None else ""),
+        "echo": f"an echo of c{c.echo_of}: not shown again" + (f" ({c.reason})" if c.reason else ""),
+        "refused": f"refused: {c.reason}",
+        "quiet": f"quiet: {c.reason}",
+    }
+    out = [_line(c.at, f"{head} -> {fate[c.outcome]}")]
+    for p in tx.all("parts_of_claim", claim=c.id):
+        out += _part_row(p)
+    return out
+
+
+def _part(tx: Tx, number: int) -> list[Json]:
+    p = tx.one("part_get", id=number)
+    assert p is not None
+    return _claim(tx, p.claim)
+
+
+def _part_row(p: Row) -> list[Json]:
+    out = [_line(p.at, f"p{p.id}: part {p.n + 1} for {p.dest} queued, key {p.key}")]
+    if p.first is not None:
+        out.append(_line(p.first, f"p{p.id}: left, {p.attempts} attempt(s)"))
+    error = f": {p.error}" if p.error else ""
+    receipt = f", receipt {p.receipt}" if p.receipt else ""
+    out.append(_line(p.first or p.at, f"p{p.id}: {p.state}{receipt}{error}"))
+    return out
+
+
+_TELL = {"event": _event, "turn": _turn, "claim": _claim, "part": _part}
+
+
+def when(at: int | None) -> str:
+    """A time as people read it; '' if none."""
+    return (
+        "" if at is None else datetime.fromtimestamp(at / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    )

@@ -1,0 +1,108 @@
+"""A whole gateway around the demo agent, in this process, for tests: real ledger, real sockets, real agent processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from semel.agents.acp import AcpAgent, kill_group_if_same
+from semel.gateway import Gateway
+from semel.gateway.settings import AgentSettings, DestinationSettings, GatewaySettings
+from semel.ledger.store import Store
+
+Json = dict[str, Any]
+PATIENCE = 30.0
+
+
+def script(*steps: Any, **more: Any) -> str:
+    """A prompt that makes the demo agent do exactly this."""
+    return f"[[script {json.dumps({'steps': list(steps), **more})}]]"
+
+
+class World:
+    """`async with World(path) as w`: a running gateway; its ledger outlives it."""
+
+    def __init__(self, path: Path, **settings: Any) -> None:
+        self.path = path
+        self.work = path / "work"
+        self.work.mkdir(exist_ok=True)
+        self.channels = settings.pop("channels", {})
+        permissions = settings.pop("permissions", "ask")
+        env = {"SEMEL_DEMO_STATE": str(path / "demo"), **settings.pop("env", {})}
+        command = (sys.executable, "-m", "semel.agents.demo", *settings.pop("args", ()))
+        agent = AgentSettings("demo", command, self.work, env=env, permissions=permissions)
+        self.settings = GatewaySettings(
+            data_dir=path, ledger=path / "ledger.db", agents={"demo": agent}, grace_s=settings.pop("grace_s", 0.2),
+            **settings,
+        )  # fmt: skip
+        self.gateway: Gateway
+
+    async def start(self) -> World:
+        store = await asyncio.to_thread(Store.open, self.settings.ledger)
+        agents = {name: AcpAgent(name, a.command, a.cwd, a.env) for name, a in self.settings.agents.items()}
+        self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap)
+        await self.gateway.start()
+        return self
+
+    async def stop(self) -> None:
+        await self.gateway.stop(0.2)
+        await asyncio.to_thread(self.gateway.store.close)
+
+    async def __aenter__(self) -> World:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self.balanced()
+        finally:
+            await self.stop()
+
+    async def balanced(self) -> None:
+        """The books hold."""
+        report = await self.gateway.doctor()
+        assert report["ok"], [b for b in report["books"] if not b["ok"]]
+
+    async def texts(self, session: str = "s", *roles: str) -> list[str]:
+        entries, _ = await self.gateway.entries(session)
+        entries.sort(key=lambda e: e["seq"])
+        return [e["text"] for e in entries if not roles or e["role"] in roles]
+
+    async def entries(self, session: str = "s") -> list[Json]:
+        entries, _ = await self.gateway.entries(session)
+        return sorted(entries, key=lambda e: int(e["seq"]))
+
+    async def idle(self, session: str = "s") -> None:
+        """Wait until nothing runs and nothing waits in a session."""
+
+        async def quiet() -> bool:
+            found = [s for s in await self.gateway.sessions() if s["key"] == session]
+            return bool(found) and found[0]["state"] == "idle"
+
+        await until(quiet)
+
+    async def ask(self, text: str, session: str = "s", **more: Any) -> list[str]:
+        """Say something, wait for the end of the turn; what the agent then has said in the session."""
+        await self.gateway.say(session, text, **more)
+        await self.idle(session)
+        return await self.texts(session, "agent")
+
+
+def _reap(left: Any) -> bool:
+    if left.pid is None or left.pgid is None or left.born is None:
+        return False
+    return kill_group_if_same(left.pid, left.pgid, left.born)
+
+
+async def until(true: Callable[[], Awaitable[bool]], patience: float = PATIENCE) -> None:
+    """Wait for a condition, with a bound."""
+    async with asyncio.timeout(patience):
+        while not await true():
+            await asyncio.sleep(0.01)
+
+
+def destination(name: str, address: str, channel: str = "web", allow: tuple[str, ...] = ("*",)) -> Json:
+    return {name: DestinationSettings(name, channel, address, allow)}

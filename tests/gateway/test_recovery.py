@@ -1,0 +1,177 @@
+"""Agents and gateways that die: exactly one outcome, nothing run twice by itself, nothing lost (Laws 6, 9, 10)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from gateway_world import World, script, until
+
+Json = dict[str, Any]
+
+
+def send(text: str, **arguments: Any) -> Json:
+    return {"call": "send_message", "arguments": {"text": text, **arguments}}
+
+
+async def test_an_agent_that_dies_before_any_tool_is_asked_again(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        first = ["Half an ans", {"sleep": 0.2}, {"die": 9}]
+        said = await w.ask(f"[[script {_attempts(first, ['The whole answer.'])}]]")
+        assert said == ["Half an ans", "The whole answer."]
+        entries = [e for e in await w.entries() if e["role"] == "agent"]
+        assert entries[0]["partial"] is True
+        assert "partial" not in entries[1]
+        story = await w.gateway.why("t2")
+        assert any("restart" in line["text"] for line in story["lines"])
+
+
+async def test_what_the_lost_attempt_said_is_not_said_again(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        first = [
+            {"text": "Part one.", "message": "m1"},
+            {"text": "Part t", "message": "m2"},
+            {"sleep": 0.2},
+            {"die": 9},
+        ]
+        second = [{"text": "Part one.", "message": "n1"}, {"text": "Part two.", "message": "n2"}]
+        said = await w.ask(f"[[script {_attempts(first, second)}]]")
+        assert said == ["Part one.", "Part t", "Part two."]
+
+
+async def test_an_agent_that_dies_after_a_send_is_resumed_and_does_not_send_again(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        steps = [send("Invoice sent."), {"sleep": 0.2}, {"die": 9}]
+        said = await w.ask(script(*steps, resume=["That was the invoice."]))
+        assert said == ["Invoice sent.", "That was the invoice."]
+
+
+async def test_three_lost_attempts_are_failed_and_told(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script("x", {"sleep": 0.1}, {"die": 9}))
+        notices = await w.texts("s", "notice")
+        assert any("lost 3 times" in n for n in notices)
+        assert (
+            await w.ask(script("Alive.")) == ["x", "x", "x", "Alive."] or (await w.texts("s", "agent"))[-1] == "Alive."
+        )
+
+
+async def test_a_gateway_that_stops_in_a_turn_leaves_it_to_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await world.start()
+    mark = tmp_path / "began"
+    steps = [["Half", {"touch": str(mark)}, {"sleep": 60}], ["Whole answer."]]
+    await world.gateway.say("s", f"[[script {_attempts(*steps)}]]")
+    await until(_exists(mark))
+    await world.stop()
+    async with World(tmp_path) as w:
+        await w.idle()
+        assert (await w.texts("s", "agent"))[-1] == "Whole answer."
+        entries = [e for e in await w.entries() if e["role"] == "agent"]
+        assert len(entries) <= 2
+        assert all(e.get("partial") for e in entries[:-1])
+
+
+async def test_a_message_during_a_turn_yields_exactly_one_further_turn(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        mark, go = tmp_path / "began", tmp_path / "go"
+        await w.gateway.say("s", script({"touch": str(mark)}, {"wait": str(go)}, "first"))
+        await until(_exists(mark))
+        for n in range(5):
+            await w.gateway.say("s", script(f"later {n}"))
+        go.touch()
+        await w.idle()
+        turns = {e["turn"] for e in await w.entries() if e["role"] == "agent"}
+        assert len(turns) == 2
+
+
+async def test_a_cancelled_turn_is_stopped_and_the_next_message_starts_one(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        mark = tmp_path / "began"
+        await w.gateway.say("s", script("Long text", {"touch": str(mark)}, {"hang": True}))
+        await until(_exists(mark))
+        assert await w.gateway.stop_turn("s", "me")
+        await w.idle()
+        assert any("Stopped by me" in n for n in await w.texts("s", "notice"))
+        assert (await w.ask(script("Next.")))[-1] == "Next."
+
+
+async def test_an_idle_agent_that_is_killed_is_started_again_for_the_next_message(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script("one"))
+        live = next(iter(w.gateway.spawns.live.values()))
+        story = await w.gateway.record.read(lambda tx: tx.one("spawn_get", id=live.spawn))
+        os.kill(story.pid, signal.SIGKILL)
+        assert await w.ask(script("two")) == ["one", "two"]
+        turns = await w.gateway.record.read(lambda tx: tx.all("turns_of_root", root=2))
+        assert len(turns) == 1
+
+
+async def test_a_permission_request_is_asked_answered_once_and_survives_a_reconnect(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        ask = {"permission": "rm -r build", "allowed": ["tidy"], "denied": ["left"]}
+        await w.gateway.say("s", script(ask))
+        item = await _open_request(w)
+        assert item["state"] == "open"
+        again = await _open_request(w)
+        assert again["id"] == item["id"]
+        option = next(o["optionId"] for o in item["options"] if o["kind"] == "allow_once")
+        both = await asyncio.gather(
+            w.gateway.answer("s", item["id"], option, "page"), w.gateway.answer("s", item["id"], option, "terminal")
+        )
+        assert sorted(both) == ["already", "answered"]
+        await w.idle()
+        assert await w.texts("s", "agent") == ["tidy"]
+
+
+async def test_a_cancel_answers_an_open_permission_request_as_cancelled(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script({"permission": "rm", "allowed": ["tidy"], "denied": ["left"]}))
+        item = await _open_request(w)
+        await w.gateway.stop_turn("s", "me")
+        await w.idle()
+        snapshot = await anext(w.gateway.watch("s"))
+        states = [i["state"] for i in snapshot["items"] if i["id"] == item["id"]]
+        assert states == ["cancelled"]
+        assert await w.gateway.answer("s", item["id"], None, "page") == "closed"
+
+
+async def test_idle_agents_make_room_and_resume_with_their_memory(tmp_path: Path) -> None:
+    async with World(tmp_path, max_live_agents=1) as w:
+        await w.ask("remember me", session="a")
+        await w.ask("and me", session="b")
+        assert len(w.gateway.spawns.live) == 1
+        await w.ask("still there?", session="a")
+        live = next(iter(w.gateway.spawns.live.values()))
+        assert live.conversation.restored == "loaded"
+        entries = await w.entries("a")
+        assert [e["role"] for e in entries] == ["user", "agent", "user", "agent"]
+
+
+async def _open_request(w: World) -> Json:
+    found: list[Json] = []
+
+    async def there() -> bool:
+        snapshot = await anext(w.gateway.watch("s"))
+        found[:] = [i for i in snapshot["items"] if i["kind"] == "permission" and i["state"] == "open"]
+        return bool(found)
+
+    await w.gateway.sessions()
+    await until(there)
+    return found[0]
+
+
+def _attempts(*attempts: list[Any]) -> str:
+    import json
+
+    return json.dumps({"attempts": list(attempts), "name": "a"})
+
+
+def _exists(path: Path) -> Any:
+    async def there() -> bool:
+        return path.exists()
+
+    return there

@@ -1,0 +1,158 @@
+"""Law 5 and 6 on a running gateway with a real agent process: what the tool said and what the closing text says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gateway_world import World, destination, script
+
+Json = dict[str, Any]
+
+
+def send(text: str, **arguments: Any) -> Json:
+    return {"call": "send_message", "arguments": {"text": text, **arguments}}
+
+
+async def test_a_closing_text_that_repeats_the_tool_verbatim_is_an_echo(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        said = await w.ask(script({"text": "On it. "}, send("The report is ready."), {"text": "The report is ready."}))
+        assert said == ["On it. ", "The report is ready."]
+        assert (await w.entries())[-1]["echoes"] == 1
+
+
+async def test_a_different_closing_text_is_delivered(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        said = await w.ask(script(send("On it - looking at your calendar."), "Tomorrow at 2pm you are free."))
+        assert said == ["On it - looking at your calendar.", "Tomorrow at 2pm you are free."]
+
+
+async def test_white_space_is_folded_and_case_is_kept(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        said = await w.ask(
+            script(send("hello  big\nworld"), {"tool": "gap"}, "Hello big world", {"tool": "gap"}, "hello big world ")
+        )
+        assert said == ["hello  big\nworld", "Hello big world"]
+
+
+async def test_a_reaction_claims_nothing(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        react = {"call": "add_reaction", "arguments": {"emoji": "thumbsup"}}
+        await w.ask(script(react, "thumbsup"))
+        entries = [e for e in await w.entries() if e["role"] == "agent"]
+        assert [e.get("kind") for e in entries] == ["reaction", None]
+        assert entries[0]["of"] == 1
+        assert entries[1]["text"] == "thumbsup"
+
+
+async def test_a_second_tool_call_that_repeats_itself_is_said(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        said = await w.ask(script(send("Same text."), send("Same text."), "Same text."))
+        assert said == ["Same text.", "Same text."]
+
+
+async def test_two_honest_blocks_of_the_same_text_are_both_said(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        said = await w.ask(script("ha", {"tool": "breathe"}, "ha"))
+        assert said == ["ha", "ha"]
+
+
+async def test_the_same_text_to_another_destination_is_delivered_and_known_there(tmp_path: Path) -> None:
+    async with World(tmp_path, destinations=destination("family", "fam")) as w:
+        await w.ask(script("Hello family."), session="fam")
+        said = await w.ask(script(send("Dinner at 7.", to="family"), "Dinner at 7."))
+        assert said == ["Dinner at 7.", "Dinner at 7."]
+        there = await w.entries("fam")
+        assert there[-1]["text"] == "Dinner at 7."
+        assert there[-1]["from"] == "s"
+        assert [e["role"] for e in there] == ["user", "agent", "agent"]
+
+
+async def test_an_echo_in_the_next_turn_is_said(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script(send("Done."), "Done."))
+        said = await w.ask(script("Done."))
+        assert said == ["Done.", "Done."]
+
+
+async def test_what_may_be_an_echo_is_not_previewed_until_it_differs(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        watch = w.gateway.watch("s")
+        go = tmp_path / "go"
+        await w.gateway.say(
+            "s",
+            script(
+                send("The report is ready."), {"text": "The report is"}, {"touch": str(tmp_path / "held")},
+                {"wait": str(go)}, {"text": " late."},
+            ),
+        )  # fmt: skip
+        seen: list[Json] = []
+        async for message in watch:
+            seen += message.get("changes", [])
+            texts = [c.get("text", "") for c in seen if c["op"] in ("entry", "append")]
+            if (tmp_path / "held").exists() and not go.exists():
+                run = next(iter(w.gateway.turns.runs.values()))
+                await run.flush()
+                assert not [t for t in texts if t.startswith("The report is") and t != "The report is ready."]
+                go.touch()
+            if any(e["op"] == "entry" and e.get("text") == "The report is late." for e in seen):
+                break
+        await w.idle()
+        assert await w.texts("s", "agent") == ["The report is ready.", "The report is late."]
+
+
+async def test_addressed_text_goes_where_it_is_addressed(tmp_path: Path) -> None:
+    async with World(tmp_path, destinations=destination("family", "fam")) as w:
+        await w.ask(script("hi"), session="fam")
+        text = 'Home text. <internal>secret</internal><message to="family">To the family.</message>'
+        said = await w.ask(script({"text": text, "chunks": 20}))
+        assert said[0].strip() == "Home text."
+        assert said[1] == "To the family."
+        assert (await w.texts("fam"))[-1] == "To the family."
+        assert not any("secret" in t for t in await w.texts("s", "agent"))
+
+
+async def test_markup_is_text_where_only_home_can_be_reached(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        text = '<message to="family">To the family.</message>'
+        assert await w.ask(script({"text": text, "chunks": 9})) == [text]
+
+
+async def test_an_unknown_name_is_held_back_told_and_may_be_corrected_once(tmp_path: Path) -> None:
+    async with World(tmp_path, destinations=destination("family", "fam")) as w:
+        await w.ask(script("hi"), session="fam")
+        wrong = '<message to="fmaily">Dinner?</message>'
+        right = '<message to="family">Dinner?</message>'
+        said = await w.ask(script(wrong, resume=[right]))
+        assert said == ["Dinner?"]
+        assert any("fmaily" in t for t in await w.texts("s", "notice"))
+        assert (await w.texts("fam"))[-1] == "Dinner?"
+        turns = {e.get("turn") for e in await w.entries() if e["role"] == "agent"}
+        assert len(turns) == 1
+
+
+async def test_a_silent_turn_is_told_to_the_person(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script({"think": "hm"}))
+        assert await w.texts("s", "agent") == []
+        assert len(await w.texts("s", "notice")) == 1
+
+
+async def test_a_file_inside_the_workspace_is_copied_before_the_send(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        (w.work / "report.txt").write_text("figures")
+        call = {"call": "send_file", "arguments": {"path": "report.txt", "text": "The report."}}
+        await w.ask(script(call, "The report."))
+        entry = [e for e in await w.entries() if e["role"] == "agent"][0]
+        assert entry["files"][0]["name"] == "report.txt"
+        (w.work / "report.txt").write_text("changed")
+        path, name, _ = await w.gateway.blob(entry["files"][0]["id"])
+        assert (path.read_text(), name) == ("figures", "report.txt")
+        assert await w.texts("s", "agent") == ["The report."]
+
+
+async def test_a_file_outside_the_workspace_is_refused_and_recorded(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script({"call": "send_file", "arguments": {"path": "/etc/hostname"}}, "sorry"))
+        assert await w.texts("s", "agent") == ["sorry"]
+        assert len(await w.texts("s", "notice")) == 1
