@@ -1,4 +1,4 @@
-"""A whole gateway around the demo agent, in this process, for tests: real ledger, real sockets, real agent processes."""
+"""A whole gateway around the demo agent, for tests: real ledger, real sockets, real agent processes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _reap(left: Any) -> bool:
 async def until(true: Callable[[], Awaitable[bool]], patience: float = PATIENCE) -> None:
     """Wait for a condition, with a bound."""
     async with asyncio.timeout(patience):
-        while not await true():
+        while not await true():  # noqa: ASYNC110  the condition is in a ledger or in a process
             await asyncio.sleep(0.01)
 
 

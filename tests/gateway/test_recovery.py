@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from gateway_world import World, script, until
 
 Json = dict[str, Any]
@@ -99,12 +100,33 @@ async def test_a_cancelled_turn_is_stopped_and_the_next_message_starts_one(tmp_p
         assert (await w.ask(script("Next.")))[-1] == "Next."
 
 
+async def test_a_stop_while_the_agent_still_starts_is_heard(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script("Never said."))
+        assert await w.gateway.stop_turn("s", "me")
+        await w.idle()
+        assert await w.texts("s", "agent") == []
+        assert any("Stopped by me" in n for n in await w.texts("s", "notice"))
+
+
+async def test_an_agent_that_does_not_hear_the_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.gateway.run.CANCEL_PATIENCE", 0.3)
+    async with World(tmp_path) as w:
+        mark = tmp_path / "began"
+        await w.gateway.say("s", script("Long text", {"deaf": True}, {"touch": str(mark)}, {"sleep": 60}))
+        await until(_exists(mark))
+        await w.gateway.stop_turn("s", "me")
+        await w.idle()
+        assert (await w.ask(script("Next.")))[-1] == "Next."
+
+
 async def test_an_idle_agent_that_is_killed_is_started_again_for_the_next_message(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask(script("one"))
         live = next(iter(w.gateway.spawns.live.values()))
         story = await w.gateway.record.read(lambda tx: tx.one("spawn_get", id=live.spawn))
         os.kill(story.pid, signal.SIGKILL)
+        await until(_gone(w))
         assert await w.ask(script("two")) == ["one", "two"]
         turns = await w.gateway.record.read(lambda tx: tx.all("turns_of_root", root=2))
         assert len(turns) == 1
@@ -168,6 +190,13 @@ def _attempts(*attempts: list[Any]) -> str:
     import json
 
     return json.dumps({"attempts": list(attempts), "name": "a"})
+
+
+def _gone(w: World) -> Any:
+    async def there() -> bool:
+        return not w.gateway.spawns.live
+
+    return there
 
 
 def _exists(path: Path) -> Any:

@@ -143,7 +143,7 @@ async def test_a_file_inside_the_workspace_is_copied_before_the_send(tmp_path: P
         (w.work / "report.txt").write_text("figures")
         call = {"call": "send_file", "arguments": {"path": "report.txt", "text": "The report."}}
         await w.ask(script(call, "The report."))
-        entry = [e for e in await w.entries() if e["role"] == "agent"][0]
+        entry = next(e for e in await w.entries() if e["role"] == "agent")
         assert entry["files"][0]["name"] == "report.txt"
         (w.work / "report.txt").write_text("changed")
         path, name, _ = await w.gateway.blob(entry["files"][0]["id"])

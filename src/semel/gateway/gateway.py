@@ -29,7 +29,7 @@ from semel.gateway.toolcalls import ToolCalls
 from semel.gateway.turns import Turns
 from semel.gateway.views import Views
 from semel.ledger import spawns as spawn_rows
-from semel.ledger import startup
+from semel.ledger import entries, startup
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
 
@@ -187,19 +187,19 @@ class Gateway(Views):
 
     async def stop_turn(self, session: str, by: str) -> bool:
         """Cancel the running turn, if there is one."""
-        run = self.turns.runs.get(await self._id(session))
-        if run is None:
-            return False
-        await run.cancel(by)
-        return True
+        return await self.turns.cancel(await self._id(session), by)
 
     async def set_mode(self, session: str, mode: str) -> None:
         """Switch the agent's mode (ACP session modes), from its next step on."""
-        await (await self._live(session)).conversation.set_mode(mode)
+        live = await self._live(session)
+        await live.conversation.set_mode(mode)
+        await self.record.write(entries.set_about, live.session, {"mode": mode})
 
     async def set_model(self, session: str, model: str) -> None:
         """Switch the agent's model."""
-        await (await self._live(session)).conversation.set_model(model)
+        live = await self._live(session)
+        await live.conversation.set_model(model)
+        await self.record.write(entries.set_about, live.session, {"model": model})
 
     async def _live(self, session: str) -> Any:
         live = self.spawns.live.get(await self._id(session))

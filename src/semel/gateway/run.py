@@ -7,6 +7,7 @@ batches and finishes. Everything it shows is a committed row first.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,9 @@ from semel.gateway.record import Record
 from semel.gateway.settings import AgentSettings
 from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
-from semel.gateway.viewing import Viewing
 from semel.law import recall
 from semel.law import turn as law
-from semel.law.stream import Fold, profile_for
+from semel.law.stream import Fold
 from semel.ledger import show, turns
 from semel.ledger.speak import Caller
 from semel.ledger.turns import Begun, Fence
@@ -69,15 +69,15 @@ class Run:
         self.fence = Fence(begun.session, begun.turn, begun.epoch)
         self.how: law.How = "start"
         self.names = deps.places.names(begun.key)
-        self.slots = show.Slots()
+        self.slots = show.Slots(items=live.slots.items)
         self.cancelled_by: str | None = None
+        self.patience: asyncio.TimerHandle | None = None
         self.corrected = begun.attempt > 1
         self.last_show = 0.0
-        if live.fold is None:
-            live.fold = Fold(profile_for(live.conversation.profile or live.conversation.agent_name))
-        self.fold: Fold = live.fold
+        self.fold = live.fold
         self.speech = Speech(begun.key, begun.home, deps.places, self.names)
-        self.viewing = Viewing(self.speech)
+        self.viewing = live.viewing
+        self.viewing.begin(self.speech)
         agent = deps.agents[begun.agent]
         self.permissions = Permissions(live.conversation, agent.permissions, deps.permission_deadline, self._expired)
 
@@ -90,7 +90,8 @@ class Run:
         """All that the agent streamed so far is committed when this returns."""
         mark = Mark(asyncio.get_running_loop().create_future())
         self.live.signals.put_nowait(mark)
-        await asyncio.wait_for(mark.done, 10)
+        with contextlib.suppress(TimeoutError):  # it only settles the order of what is shown
+            await asyncio.wait_for(mark.done, 5)
 
     def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
         """(tool call id, turn) of the open tool call this is, if the stream told of it."""
@@ -110,9 +111,8 @@ class Run:
         self.viewing.take(self.fold.cancel())
         self.viewing.pending += self.permissions.cancel()
         await self.live.conversation.cancel()
-        asyncio.get_running_loop().call_later(
-            CANCEL_PATIENCE, self.live.signals.put_nowait, Died("did not end a cancelled prompt")
-        )
+        died = Died("did not end a cancelled prompt")
+        self.patience = asyncio.get_running_loop().call_later(CANCEL_PATIENCE, self.live.signals.put_nowait, died)
 
     def answered(self, item: int, option: str | None) -> None:
         """A person answered a permission request of this turn."""
@@ -260,6 +260,9 @@ class Run:
 
     def drain_marks(self) -> None:
         """The run is over: nobody waits for it any more."""
+        self.live.slots = self.slots
+        if self.patience is not None:
+            self.patience.cancel()
         kept = []
         while not self.live.signals.empty():
             signal = self.live.signals.get_nowait()
@@ -305,4 +308,6 @@ async def replayed(live: Live, fold: Fold) -> None:
 
 async def ask_row(deps: Deps, fence: Fence, how: law.How, live: Live) -> None:
     """Make durable how the agent is asked, before it is."""
-    await deps.record.write(turns.asked, fence, how, live.spawn, live.conversation.memory)
+    agent = live.conversation
+    about = {"modes": agent.modes, "models": agent.models}
+    await deps.record.write(turns.asked, fence, how, live.spawn, agent.memory, about)

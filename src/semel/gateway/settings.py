@@ -72,9 +72,7 @@ class GatewaySettings:
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
     destinations: Mapping[str, DestinationSettings] = field(default_factory=dict)
     default_agent: str = ""
-    max_live_agents: int = (
-        4  # a real agent holds 60-500 MB; past this the least recently used idle one is ended
-    )
+    max_live_agents: int = 4  # a real agent holds 60-500 MB; past this the least recently used idle one is ended
     idle_agent_s: float = 600.0
     permission_deadline_s: float = 600.0  # then the request is answered `cancelled`
     grace_s: float = 10.0  # what running turns get at a clean stop

@@ -18,7 +18,9 @@ import structlog
 
 from semel.gateway.ports import Agent, AgentError, Conversation, Died, Launch
 from semel.gateway.record import Record
-from semel.law.stream import Fold
+from semel.gateway.viewing import Viewing
+from semel.law.stream import Fold, profile_for
+from semel.ledger import show
 from semel.ledger import spawns as rows
 
 log = structlog.get_logger("semel.spawns")
@@ -45,7 +47,9 @@ class Live:
     primed: bool = False  # the agent was given what its memory lacks
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[Any] = field(default_factory=asyncio.Queue, repr=False)  # Signal, and marks of the run
-    fold: Fold | None = field(default=None, repr=False)
+    fold: Fold = field(default_factory=Fold, repr=False)
+    viewing: Viewing = field(default_factory=Viewing, repr=False)
+    slots: show.Slots = field(default_factory=show.Slots, repr=False)
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
@@ -127,7 +131,8 @@ class Spawns:
         except BaseException as fault:
             await self.record.write(rows.ended, spawn, f"did not start: {fault}")
             raise
-        one = Live(spawn, session, key, agent, conversation, self.idle_after(agent))
+        fold = Fold(profile_for(conversation.profile or conversation.agent_name))
+        one = Live(spawn, session, key, agent, conversation, self.idle_after(agent), fold=fold)
         self.live[session] = one
         one.pump = asyncio.create_task(self._pump(one), name=f"signals of {key}")
         log.info("agent started", session=key, agent=agent, spawn=spawn, restored=conversation.restored)
@@ -143,7 +148,10 @@ class Spawns:
                 return
 
     async def give_back(self, one: Live) -> None:
-        """The turn is over and the process can serve the next one."""
+        """The turn is over and the process can serve the next one, if it still lives."""
+        if one.pump is not None and one.pump.done():
+            await self.drop(one, "it ended by itself")
+            return
         loop = asyncio.get_running_loop()
         one.busy = False
         one.used = loop.time()

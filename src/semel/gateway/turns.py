@@ -40,6 +40,7 @@ class Turns:
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self._again: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._stopped: dict[int, str] = {}  # sessions stopped before their agent could be asked, and by whom
         self._orphans: dict[int, Fence] = {}  # turns whose run broke off without a word in the ledger
         self.stopping = False
 
@@ -55,6 +56,15 @@ class Turns:
             return
         task = asyncio.get_running_loop().create_task(self._serve(session), name=f"session {session}")
         self.tasks[session] = task
+
+    async def cancel(self, session: int, by: str) -> bool:
+        """A person stops the session's turn; False if none runs."""
+        run = self.runs.get(session)
+        if run is not None:
+            await run.cancel(by)
+        elif session in self.tasks:
+            self._stopped[session] = by
+        return run is not None or session in self.tasks
 
     def wake_in(self, session: int, seconds: float) -> None:
         """Look again later; the earliest time wins."""
@@ -87,6 +97,7 @@ class Turns:
             self.wake_in(session, RETRY_S)
         finally:
             del self.tasks[session]
+            self._stopped.pop(session, None)
             if session in self._again and not self.stopping:
                 self.wake(session)
 
@@ -118,12 +129,16 @@ class Turns:
         keep = False
         try:
             how, said, notes = await self._plan(run, begun, fence, live)
+            if begun.session in self._stopped and how is not None:
+                run.cancelled_by = self._stopped.pop(begun.session)
+                await run.end_cancelled()
+                how = None
             if how is None:
                 keep = True
                 return True
-            await run.go(how, said, notes)
+            due = await run.go(how, said, notes)
             keep = True
-            return True
+            return due
         except Lost as lost:
             log.warning("agent lost", session=begun.key, turn=begun.turn, why=str(lost))
             await self._let_go(run, fence)

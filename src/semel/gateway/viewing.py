@@ -13,7 +13,8 @@ HEAD = 16_384  # characters of tool output a watcher is sent from its beginning
 TAIL = 8_192  # and from its end; the whole is in the ledger
 
 _TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name"}
-_ITEM_KINDS = {"tool", "thought", "plan", "usage", "mode", "commands", "notice"}
+_ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
+_ABOUT = {"title", "mode", "commands"}
 
 
 class Output:
@@ -44,14 +45,19 @@ class Output:
 class Viewing:
     """Collects what the next batch shows. `history` items, which the ledger knows, are left out."""
 
-    def __init__(self, speech: Speech) -> None:
-        self.speech = speech
+    def __init__(self) -> None:
+        self.speech: Speech
         self.kinds: dict[int, str] = {}
         self.outputs: dict[int, Output] = {}
         self.calls: dict[str, int] = {}  # tool call id -> slot
         self.inputs: dict[int, dict[str, Any]] = {}  # slot -> what is known of a tool call
         self.taken: set[str] = set()  # tool calls that a tools/call was bound to
         self.pending: list[show.Op] = []
+
+    def begin(self, speech: Speech) -> None:
+        """A turn begins. What earlier turns showed keeps its slots: an agent may still tell of it, late."""
+        self.speech = speech
+        self.kinds = {slot: kind for slot, kind in self.kinds.items() if kind != "message"}
 
     def take(self, ops: list[Op]) -> None:
         """Operations of the fold, in order."""
@@ -103,13 +109,21 @@ class Viewing:
                 self.kinds[op.id] = "message"
                 self.pending += self.speech.begin(op.id, text)
             return
-        if op.kind == "title":
-            self.pending.append(show.Title(text))
+        if op.kind in _ABOUT:
+            self.kinds[op.id] = op.kind
+            self._about(op.kind, fields)
             return
         if op.kind not in _ITEM_KINDS:
             return
         self.kinds[op.id] = op.kind
         self._open(op.id, op.kind, fields, text)
+
+    def _about(self, kind: str, fields: dict[str, Any]) -> None:
+        """What is told of the session as a whole has no place in the conversation."""
+        if kind == "title":
+            self.pending.append(show.Title(str(fields.get("title") or "")))
+        else:
+            self.pending.append(show.About(fields))
 
     def _open(self, slot: int, kind: str, fields: dict[str, Any], text: str) -> None:
         name = fields.pop("call", None)
@@ -142,6 +156,9 @@ class Viewing:
     def _changed(self, op: Changed) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
         text = fields.pop("text", None)
+        if kind in _ABOUT:
+            self._about(kind, fields)
+            return
         if kind == "message":
             if text is not None:
                 self.pending += self.speech.replace(op.id, text)
@@ -164,6 +181,8 @@ class Viewing:
     def _ended(self, op: Ended) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
         text = fields.pop("text", None)
+        if kind in _ABOUT:
+            return
         if kind == "message":
             if text is not None:
                 self.pending += self.speech.replace(op.id, text)

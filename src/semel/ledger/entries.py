@@ -50,6 +50,17 @@ def touch_session(tx: Tx, session: int) -> None:
     _dirty(tx, session, "session", 0, next_rev(tx, session))
 
 
+def set_about(tx: Tx, session: int, about: Body) -> None:
+    """What the agent offers in this session (modes, models, and which are on); merged into what is known."""
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    known = load(row.about)
+    merged = {**known, **{name: value for name, value in about.items() if value is not None}}
+    if merged != known:
+        tx.run("session_set_about", id=session, about=dump(merged))
+        touch_session(tx, session)
+
+
 def add_entry(
     tx: Tx,
     session: int,
@@ -155,7 +166,10 @@ def add_item(
 
 
 def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
-    """A thought or the head of a tool's output streams on."""
+    """A thought or the head of a tool's output streams on; what comes after its end joins it at once."""
+    if not tx.value("item_is_live", id=item):
+        set_item(tx, item, text=item_text(tx, item) + text)
+        return
     rev = next_rev(tx, session)
     tx.run("piece_add", session=session, rev=rev, entry=None, item=item, text=text)
     tx.run("item_grew", id=item, rev=rev)

@@ -23,6 +23,7 @@ CREATE TABLE session(
   lease TEXT,                      -- the gateway run that holds it
   memory TEXT,                     -- the agent's own id of this conversation (ACP sessionId)
   memory_chapter INTEGER,          -- the chapter that memory belongs to
+  about TEXT,                      -- JSON: what the agent offers here: modes, models, mode, model
   at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX session_due ON session(wake_at) WHERE wake_at IS NOT NULL AND turn IS NULL;

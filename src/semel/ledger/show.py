@@ -87,7 +87,14 @@ class Title:
     text: str
 
 
-Op = Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
+@dataclass(frozen=True)
+class About:
+    """What the agent offers in this session, merged into what is known."""
+
+    fields: Mapping[str, Any]
+
+
+Op = About | Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,9 @@ class _Apply:
 
     def on_Notice(self, op: Notice) -> None:
         turns.notice(self.tx, self.caller.session, op.text, turn=self.caller.turn, kind=op.kind, tell=op.tell)
+
+    def on_About(self, op: About) -> None:
+        entries.set_about(self.tx, self.caller.session, op.fields)
 
     def on_Title(self, op: Title) -> None:
         self.tx.run("session_set_title", id=self.caller.session, title=op.text)

@@ -193,8 +193,9 @@ def notice(tx: Tx, session: int, text: str, *, turn: int | None = None, kind: st
     return entries.add_entry(tx, session, role="notice", text=text, turn=turn, tell=tell, more={"kind": kind})
 
 
-def asked(tx: Tx, fence: Fence, how: law.How, spawn: int, memory: str) -> None:
+def asked(tx: Tx, fence: Fence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
     """A process that was just started is about to be asked: how, and what it calls this conversation."""
     check(tx, fence)
     tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)
     tx.run("session_set_memory", id=fence.session, memory=memory)
+    entries.set_about(tx, fence.session, about)

@@ -71,7 +71,7 @@ def session_json(tx: Tx, row: Row) -> Json:
         out["turn"] = row.turn
     if row.title:
         out["title"] = row.title
-    return out
+    return {**load(row.about), **out}
 
 
 def changes(tx: Tx) -> list[tuple[int, Json]]:

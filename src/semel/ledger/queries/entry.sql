@@ -143,3 +143,7 @@ DELETE FROM output WHERE item = :item
 SELECT e.seq, e.role, e.text, e.turn, e.event, h.turn AS bound
 FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session
 WHERE e.session = :session AND e.seq < :before AND e.chapter = :chapter ORDER BY e.seq DESC LIMIT :limit
+
+-- name: item_is_live
+-- whether it still streams
+SELECT live FROM item WHERE id = :id

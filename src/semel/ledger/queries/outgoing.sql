@@ -66,6 +66,11 @@ SELECT id FROM part WHERE state = 'sending' ORDER BY id
 -- At start-up: unsettled parts; whoever was looking for them is gone.
 SELECT id, channel FROM part WHERE state = 'unknown' ORDER BY id
 
+-- name: parts_unpark
+-- At start-up: whatever waits behind a head is looked at afresh. One pass over what is in line, once per start.
+UPDATE part INDEXED BY part_due SET due = :now
+WHERE state IN ('queued', 'sending', 'unknown') AND state = 'queued' AND due = :parked
+
 -- name: channels_in_line
 -- At start-up: which channels the waiting parts want. One pass over what is in line, once per start.
 -- sorts: few channels

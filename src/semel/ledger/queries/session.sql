@@ -1,11 +1,11 @@
 -- name: session_by_key
 -- one session, by its key
-SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, turn, lease, memory, memory_chapter, at
+SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, turn, lease, memory, memory_chapter, about, at
 FROM session WHERE key = :key
 
 -- name: session_by_id
 -- one session
-SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, turn, lease, memory, memory_chapter, at
+SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, turn, lease, memory, memory_chapter, about, at
 FROM session WHERE id = :id
 
 -- name: session_add
@@ -14,7 +14,7 @@ INSERT INTO session(key, agent, home, at) VALUES(:key, :agent, :home, :at) RETUR
 
 -- name: session_list
 -- newest sessions first, with a page size
-SELECT id, key, agent, home, title, chapter, seq, rev, wake_at, turn, at
+SELECT id, key, agent, home, title, chapter, seq, rev, wake_at, turn, about, at
 FROM session WHERE id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: session_next_entry
@@ -72,3 +72,7 @@ SELECT count(*) AS n FROM hearing WHERE session = :id AND turn IS NULL
 -- name: session_begin_again
 -- the running turn lost its agent: whoever begins next settles it
 UPDATE session SET lease = NULL WHERE id = :id
+
+-- name: session_set_about
+-- what the agent offers here
+UPDATE session SET about = :about WHERE id = :id

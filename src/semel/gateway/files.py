@@ -1,0 +1,230 @@
+"""A promised file is copied into the store before anything is said: what was promised is what leaves (Law 6).
+
+Only files inside the agent's workspace. The path is walked one name at a time from a descriptor of the
+workspace, and no step follows a symlink: what was checked is what is opened, whatever the agent does to the
+tree meanwhile. A blob's id is BLAKE2b-256 of its content, in hex, and its file is `<store>/<id>`.
+
+Everything here blocks: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import mimetypes
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+CHUNK = 1 << 20
+DRAFT = ".draft-"
+ID = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A stored file. `size` in bytes; `name` is the file's own, without its directory; `mime` is told by the
+    name."""
+
+    id: str
+    size: int
+    name: str
+    mime: str
+
+
+class FileRefused(Exception):
+    """The agent may not send this file. The message is for the agent, and says what to do."""
+
+
+class StoreFailed(Exception):
+    """The store cannot take or give the file: our fault. The message says what to do."""
+
+
+def copy_promised(workspace: Path, wanted: str, store: Path, limit: int) -> Blob:
+    """Copy the file `wanted`, a path inside `workspace` (relative to it, or absolute), into `store`.
+
+    When this returns, the content is on the disk for good. Raises FileRefused or StoreFailed; then nothing is
+    left behind. `limit` in bytes.
+    """
+    names = _names(workspace, wanted)
+    source = _open_inside(workspace, names, wanted)
+    try:
+        _check(os.fstat(source), wanted, limit)
+        id, size = _keep(source, wanted, store, limit)
+    finally:
+        os.close(source)
+    return Blob(id, size, names[-1], mimetypes.guess_type(names[-1])[0] or "application/octet-stream")
+
+
+def open_blob(store: Path, id: str) -> BinaryIO:
+    """The content of a blob, for reading. Raises StoreFailed if it is not there."""
+    path = blob_path(store, id)
+    try:
+        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+    except OSError as error:
+        raise StoreFailed(f"the stored file {path} cannot be read: {error.strerror}") from error
+
+
+def blob_path(store: Path, id: str) -> Path:
+    """Where a blob lies. Raises ValueError for what is not an id."""
+    if not ID.fullmatch(id):
+        raise ValueError(f"not the id of a stored file: {id!r}")
+    return store / id
+
+
+def clear_drafts(store: Path) -> int:
+    """Remove what a killed gateway left half copied; returns how many. At start only: no copy may be
+    running."""
+    drafts = list(store.glob(f"{DRAFT}*"))
+    for draft in drafts:
+        draft.unlink(missing_ok=True)
+    return len(drafts)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _names(workspace: Path, wanted: str) -> list[str]:
+    """The names to walk from the workspace to the file. No file is looked at yet."""
+    outside = FileRefused(f"{wanted!r} is outside the workspace {workspace}; copy the file into it first.")
+    if not wanted or "\0" in wanted:
+        raise FileRefused("The path is empty or holds a NUL character.")
+    rest = wanted
+    if wanted.startswith("/"):
+        for root in {os.fspath(workspace), os.path.realpath(workspace)}:
+            if wanted.startswith(root.rstrip("/") + "/"):
+                rest = wanted[len(root.rstrip("/")) :]
+                break
+        else:
+            raise outside
+    names = [name for name in rest.split("/") if name not in ("", ".")]
+    if ".." in names:
+        raise FileRefused(f"{wanted!r} contains '..'; give the path without it.")
+    if not names:
+        raise FileRefused(f"{wanted!r} is a directory; send_file sends one file.")
+    return names
+
+
+def _open_inside(workspace: Path, names: list[str], wanted: str) -> int:
+    """A descriptor of the file, opened name by name with O_NOFOLLOW: there is no gap between check and
+    use."""
+    try:
+        here = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise FileRefused(f"The workspace {workspace} cannot be opened: {error.strerror}.") from error
+    try:
+        for name in names[:-1]:
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            os.close(here)
+            here = below
+        # O_NONBLOCK: opening a pipe without a writer must not hang; it is refused below.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        return os.open(names[-1], flags, dir_fd=here)
+    except UnicodeEncodeError as error:
+        raise FileRefused("The path is not valid text.") from error
+    except OSError as error:
+        raise FileRefused(_why(error, wanted, names, here)) from error
+    finally:
+        os.close(here)
+
+
+def _why(error: OSError, wanted: str, names: list[str], here: int) -> str:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK) and _is_link(error.filename, here):
+        return f"{wanted!r} goes through a symbolic link, {error.filename!r}; give the real path of the file."
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"There is no file {wanted!r} in the workspace; write it first, or check the path."
+    return f"{wanted!r} cannot be read: {error.strerror}."
+
+
+def _is_link(name: str, here: int) -> bool:
+    with suppress(OSError):
+        return stat.S_ISLNK(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode)
+    return False
+
+
+def _check(found: os.stat_result, wanted: str, limit: int) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise FileRefused(f"{wanted!r} is a directory; send_file sends one file (an archive, for instance).")
+    if not stat.S_ISREG(found.st_mode):
+        raise FileRefused(f"{wanted!r} is not a regular file.")
+    if found.st_size > limit:
+        raise FileRefused(_too_large(wanted, limit))
+
+
+def _too_large(wanted: str, limit: int) -> str:
+    return f"{wanted!r} is larger than {limit} bytes, the most that can be sent; send a smaller file."
+
+
+# ---------------------------------------------------------------- keeping
+
+
+def _keep(source: int, wanted: str, store: Path, limit: int) -> tuple[str, int]:
+    """Stream into a draft, then give it its name. Every step is on the disk before the next is relied on."""
+    with _store_errors(store):
+        store.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = store / f"{DRAFT}{secrets.token_hex(8)}"
+        sink = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                id, size = _stream(source, sink, wanted, limit)
+                os.fsync(sink)
+            finally:
+                os.close(sink)
+            _name(draft, store / id, size)
+        finally:
+            draft.unlink(missing_ok=True)
+        _sync_dir(store)
+    return id, size
+
+
+def _stream(source: int, sink: int, wanted: str, limit: int) -> tuple[str, int]:
+    """The limit holds for what is read, not for what the file said its size was: it may still grow."""
+    digest, size = hashlib.blake2b(digest_size=32), 0
+    while True:
+        try:
+            data = os.read(source, CHUNK)
+        except OSError as error:
+            raise FileRefused(f"{wanted!r} cannot be read: {error.strerror}.") from error
+        if not data:
+            return digest.hexdigest(), size
+        size += len(data)
+        if size > limit:
+            raise FileRefused(_too_large(wanted, limit))
+        digest.update(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(sink, rest) :]
+
+
+def _name(draft: Path, final: Path, size: int) -> None:
+    """Equal content shares one blob. One of another size was damaged from outside, and is replaced."""
+    with suppress(FileNotFoundError):
+        if final.lstat().st_size == size:
+            return
+    draft.rename(final)
+
+
+def _sync_dir(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _store_errors(store: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            said = f"the disk of {store} is full; free some space, nothing was sent"
+        else:
+            said = f"{store} cannot be written: {error.strerror}; nothing was sent"
+        raise StoreFailed(said) from error

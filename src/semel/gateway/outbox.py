@@ -1,0 +1,228 @@
+"""The outbox: what was said leaves for its platform (Law 7).
+
+One loop asks the ledger which parts may leave, woken by `kick` and by a timer for the next due time; it never
+polls. Each attempt is a task of its own, bounded by its channel's time-out: a channel that hangs delays only
+its own destinations. What an outcome means is decided in `semel.law.delivery`, and recorded in
+`semel.ledger.outgoing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from semel.gateway.attempt import look, make_op, send
+from semel.gateway.clock import Clock, SystemClock
+from semel.gateway.ports import Caps, Channel
+from semel.law.delivery import Rules, State
+from semel.ledger import outgoing
+from semel.ledger.errors import LedgerClosed, LedgerError
+from semel.ledger.outgoing import Ask, Departure, Outcome, Round
+
+T = TypeVar("T")
+ROOM = 64
+"""Attempts of one channel that may be under way at once."""
+LEDGER_WAIT = (1.0, 30.0)
+"""Seconds between attempts to write to a ledger that cannot be written: the first wait, and the longest."""
+
+LAST_WRITES = 5.0
+"""Seconds a stop waits for the last outcomes to be written, after its grace."""
+
+_log = logging.getLogger("semel.outbox")
+
+
+class Ledger(Protocol):
+    """Where the parts are: a `Store`, or whatever shows its changes to watchers, too."""
+
+    async def write(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T: ...
+
+
+def rules_of(caps: Caps, resend_unknown: bool = False) -> Rules:
+    """A channel's table of facts, as the law reads it."""
+    return Rules(
+        safety=caps.safety.value,
+        key_life=round(caps.key_life * 1000),
+        settle=round(caps.settle * 1000),
+        finds=caps.finds,
+        resend_unknown=resend_unknown,
+    )
+
+
+class Outbox:
+    """The worker. `run` it as a task, `kick` it after a commit that added a part or settled one."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        channels: Mapping[str, Channel],
+        clock: Clock | None = None,
+        *,
+        resend_unknown: Collection[str] = (),
+        files: Path | None = None,
+        room: int = ROOM,
+        dice: Callable[[], float] = random.random,
+    ) -> None:
+        """`resend_unknown` names channels; `files` is where stored files lie; `dice` spreads the
+        back-offs."""
+        self.outcomes: Counter[str] = Counter()  # of attempts and look-ups, since the start
+        self._ledger = ledger
+        self._channels = dict(channels)
+        self._rules = {n: rules_of(c.caps, n in resend_unknown) for n, c in channels.items()}
+        self._clock = clock or SystemClock()
+        self._files = files
+        self._room = room
+        self._dice = dice
+        self._rest: dict[str, int] = {}  # destination -> when its pace allows the next part
+        self._under_way: dict[asyncio.Task[None], str] = {}  # -> its channel
+        self._woken = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._halt = asyncio.Event()
+        self._stopping = False
+        self._ended_running = asyncio.Event()
+        self._ended_running.set()
+
+    def __repr__(self) -> str:
+        busy = Counter(self._under_way.values())
+        each = ", ".join(f"{name}: {busy[name]} under way" for name in self._channels)
+        return f"<Outbox {'stopping' if self._stopping else 'open'}, {each or 'no channels'}>"
+
+    @property
+    def under_way(self) -> int:
+        """Attempts and look-ups that have not ended."""
+        return len(self._under_way)
+
+    def kick(self) -> None:
+        """There may be something to send. Cheap; call it on the event loop."""
+        self._quiet.clear()
+        self._woken.set()
+
+    async def quiet(self) -> None:
+        """Wait until nothing is under way and nothing is due."""
+        await self._quiet.wait()
+
+    # ------------------------------------------------------------ the loop
+
+    async def run(self) -> None:
+        """Settle what the last gateway left, then send until `stop`."""
+        self._ended_running.clear()
+        try:
+            await self._run()
+        finally:
+            self._ended_running.set()
+
+    async def _run(self) -> None:
+        orphans = await self._insist(outgoing.recover, self._rules)
+        for channel, parts in (orphans or {}).items():
+            _log.warning(
+                "%d parts wait for channel %r, which is not configured: configure it again, or see 'semel outbox list'",
+                parts,
+                channel,
+            )
+        while not self._stopping:
+            self._woken.clear()
+            done = await self._insist(outgoing.depart, self._asks(), self._resting())
+            if done is None:
+                return
+            self._begin(done)
+            await self._wait(done.due)
+
+    async def stop(self, grace: float) -> None:
+        """Send nothing more; give what is under way `grace` seconds, then record it as unknown."""
+        self._stopping = True
+        self.kick()
+        for patience in (grace, LAST_WRITES):
+            try:
+                async with asyncio.timeout(patience):
+                    await self._ended_running.wait()
+                    while self._under_way:
+                        await asyncio.wait(self._under_way)
+            except TimeoutError:
+                pass
+            self._halt.set()
+
+    def _asks(self) -> dict[str, Ask]:
+        busy = Counter(self._under_way.values())
+        return {name: Ask(rules, self._room - busy[name]) for name, rules in self._rules.items()}
+
+    def _resting(self) -> dict[str, int]:
+        now = self._clock.now()
+        self._rest = {dest: until for dest, until in self._rest.items() if until > now}
+        return self._rest
+
+    def _begin(self, done: Round) -> None:
+        for departure in done.sends:
+            channel = self._channels[departure.channel]
+            if channel.caps.pace:
+                self._rest[departure.dest] = self._clock.now() + round(channel.caps.pace * 1000)
+            self._start(departure, self._attempt(channel, departure))
+        for departure in done.looks:
+            self._start(departure, self._look(self._channels[departure.channel], departure))
+
+    def _start(self, departure: Departure, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"outbox part {departure.part}")
+        self._under_way[task] = departure.channel
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._under_way[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("%s failed", task.get_name(), exc_info=error)
+        self.kick()
+
+    async def _wait(self, due: int | None) -> None:
+        """Until a kick, or until the next part is due."""
+        if self._woken.is_set() or (due is not None and due <= self._clock.now()):
+            await asyncio.sleep(0)
+            return
+        if not self._under_way:
+            self._quiet.set()
+        waits: list[asyncio.Task[Any]] = [asyncio.create_task(self._woken.wait())]
+        if due is not None:
+            waits.append(asyncio.create_task(self._clock.sleep_until(due)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._quiet.clear()
+            for wait in waits:
+                wait.cancel()
+
+    # ------------------------------------------------------------ one part
+
+    async def _attempt(self, channel: Channel, departure: Departure) -> None:
+        if self._stopping:  # nothing of it left, so say so
+            await self._record(departure, Outcome("not sent", why="the gateway stopped"))
+            return
+        op = make_op(departure, self._files)
+        await self._record(departure, await send(channel, op, self._clock, self._halt))
+
+    async def _look(self, channel: Channel, departure: Departure) -> None:
+        op = make_op(departure, self._files)
+        outcome = await look(channel, op, departure.first, self._clock, self._halt)
+        await self._record(departure, outcome)
+
+    async def _record(self, departure: Departure, outcome: Outcome) -> State | None:
+        """The outcome is known only here until it is written: a full disk is waited for."""
+        self.outcomes[outcome.what] += 1
+        rules = self._rules[departure.channel]
+        return await self._insist(outgoing.receipt, departure.part, outcome, rules, jitter=self._dice())
+
+    async def _insist(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
+        """Write, and wait while the ledger cannot be written. None: the gateway stops, and it was not
+        written."""
+        wait, longest = LEDGER_WAIT
+        while True:
+            try:
+                return await self._ledger.write(body, *args, **kwargs)
+            except LedgerClosed:
+                return None
+            except LedgerError as error:
+                _log.error("the outbox waits for the ledger: %s", error)
+            if self._halt.is_set():
+                return None
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, longest)

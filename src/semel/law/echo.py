@@ -1,0 +1,144 @@
+"""Law 5, said once: is a claim said, an echo of what was already said, or quiet?
+
+Only claims of one root with one resolved destination and one verbatim digest are ever compared.
+
+1. A text that is nothing but white space, or the quiet word, is quiet.
+2. A block that equals a text sent by tool, in any attempt of the root, is an echo.
+3. In an attempt that restarts the prompt (or recalls its answer from the agent's history), the k-th equal
+   utterance is an echo of the k-th that the earlier attempts said, by tool or by block, in whatever mixture.
+   An attempt that resumes knows what was said, and consumes nothing. Nor does a block that only repeats a tool
+   call of its own attempt: it was no utterance the first time either.
+4. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
+
+An original must still stand: one that was refused, or of which a part was rejected or dropped, has no echoes.
+A reaction or an edit claims no text: it is neither judged here nor an original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .verbatim import normal
+
+How = Literal["tool", "block", "recovery", "notice"]
+Attempt = Literal["start", "restart", "resume", "recall"]
+Outcome = Literal["said", "echo", "refused", "quiet"]
+
+QUIET_WORD = "NO_REPLY"
+"""What an agent answers where it has nothing to say: a text of exactly this word is quiet."""
+
+META_KEYS = ("claudecode/toolUseId", "callId")
+"""Where `_meta` of a `tools/call` names the agent's tool call: Claude Code's key, Codex's key."""
+
+
+def is_quiet(text: str, words: Collection[str] = (QUIET_WORD,)) -> bool:
+    """Whether a text says nothing: white space alone, or one of the quiet words alone."""
+    form = normal(text)
+    return not form or any(form == normal(word) for word in words)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A claim with the same root, destination and digest that was judged before.
+
+    `turn` is the attempt it belongs to. `stands` is false once a part of it was rejected or dropped. `more` is a
+    digest of what it carries beside its text (a file's content).
+    """
+
+    id: int
+    how: How
+    turn: int | None
+    outcome: Outcome
+    stands: bool = True
+    echo_of: int | None = None
+    more: bytes | None = None
+
+
+def original(
+    *,
+    how: How,
+    turn: int | None,
+    attempt: Attempt,
+    earlier: Sequence[Earlier],
+    more: bytes | None = None,
+) -> int | None:
+    """The id of the claim that a new one is an echo of; None: it is said.
+
+    `turn` is the attempt of the new claim, and `attempt` how that attempt began; `earlier` is in the order of
+    judging, this attempt's own claims included.
+    """
+    said = {e.id: e for e in earlier if e.outcome == "said" and e.stands and e.how != "notice"}
+    copy = None
+    if how != "tool":
+        copy = _sent_by_tool((e for e in earlier if e.turn == turn), said)
+    if copy is None and attempt in ("restart", "recall"):
+        copy = _lost_copy(turn, more, earlier, said.values())
+    if copy is None and how != "tool":
+        copy = _sent_by_tool(earlier, said)
+    return copy
+
+
+def _lost_copy(turn: int | None, more: bytes | None, earlier: Iterable[Earlier], said: Iterable[Earlier]) -> int | None:
+    """The first utterance of the lost attempts that this restart has not repeated yet."""
+    repeated = {e.echo_of for e in earlier if e.turn == turn and e.outcome == "echo"}
+    lost = (e for e in said if e.turn != turn and e.more == more and e.id not in repeated)
+    return next((e.id for e in lost), None)
+
+
+def _sent_by_tool(earlier: Iterable[Earlier], said: Mapping[int, Earlier]) -> int | None:
+    """What a tool said, or what its call was itself an echo of."""
+    for e in earlier:
+        origin = e.echo_of if e.outcome == "echo" else e.id
+        if e.how == "tool" and origin in said:
+            return origin
+    return None
+
+
+# A `tools/call` can be the same call once more: two real agents restart a dead MCP server and issue the open call
+# again, with nothing that marks it. JSON-RPC ids decide nothing: the same agents use them again for other calls.
+
+
+@dataclass(frozen=True)
+class EarlierCall:
+    """A call of the same spawn and turn with the same name and arguments, judged before.
+
+    `conn` is the MCP connection it came on, `tool` the agent's own id of the tool call where known, `answered`
+    whether its answer was written to the agent, `reissue_of` the id of the call it was a re-issue of.
+    """
+
+    id: int
+    conn: str | None
+    tool: str | None
+    answered: bool
+    reissue_of: int | None = None
+
+
+def reissue_of(*, conn: str, tool: str | None, earlier: Sequence[EarlierCall]) -> int | None:
+    """The id of the call that an equal, later one re-issues; None: it is a call of its own.
+
+    Calls of one connection are always distinct. On another connection a tool call id decides, where both calls
+    have one; otherwise it is a re-issue if an equal call went unanswered, copy by copy. `earlier` is in order.
+    """
+    before = [e for e in earlier if e.conn != conn]
+    if tool is not None and (same := next((e for e in before if e.tool == tool), None)):
+        return _first(same)
+    settled = {_first(e) for e in earlier if e.answered or e.conn == conn}
+    for e in before:
+        other = tool is not None and e.tool is not None  # both are named, and not alike
+        if not other and _first(e) not in settled:
+            return _first(e)
+    return None
+
+
+def _first(call: EarlierCall) -> int:
+    return call.id if call.reissue_of is None else call.reissue_of
+
+
+def tool_call_id(meta: Any) -> str | None:
+    """The agent's own id of the tool call, from the `_meta` of a `tools/call`; None where it names none."""
+    if not isinstance(meta, Mapping):
+        return None
+    named = (meta.get(key) for key in META_KEYS)
+    return next((value for value in named if isinstance(value, str) and value), None)

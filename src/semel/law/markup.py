@@ -1,0 +1,247 @@
+"""What a block says: the markup that addresses an agent's text, read while it streams in.
+
+Where a session may reach only its home, text is text and nothing is markup. Where it may reach more:
+
+- `<message to="name">body</message>` goes to that destination. Tags in any case of letters; the name in double,
+  single or no quotes, with XML entities decoded; further attributes are ignored.
+- `<internal>...</internal>` stays inside, also within a body.
+- Everything else goes home, a `<message>` without attributes and a stray closing tag included.
+- Code fences and code spans are text. Within a body, a complete `<message to=...>...</message>` is an example and
+  part of the body; within `<internal>`, everything is internal.
+- An empty body is never sent. A name that nobody has, a block that is never closed and a tag that was begun and
+  cannot be read become a Problem, with the text that was held back.
+
+Law 8: only markup is removed. No character of a body is changed or decoded. The white space that pads a body
+inside its tags belongs to the markup: blank space before its first and after its last visible character, but not
+the indentation of its first line. The same holds for what goes home, at an end where markup was removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .tags import Lexer, Tag
+
+
+@dataclass(frozen=True)
+class Said:
+    """Text for a destination: home (`dest` None), as it streams in, or a named one, whole (`final`)."""
+
+    dest: str | None
+    text: str
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Internal:
+    """Text that stays inside."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Text that was held back. `reason` is a clause for people and the agent; `names` are the destinations."""
+
+    kind: Literal["unknown", "unclosed", "unreadable"]
+    reason: str
+    text: str
+    names: tuple[str, ...] = ()
+
+
+Piece = Said | Internal | Problem
+
+
+@dataclass
+class _Region:
+    """What an opening tag began. `depth` counts the blocks open in it, itself included."""
+
+    tag: Tag
+    depth: int = 1
+    parts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+
+class Reader:
+    """Reads one block. `addressed`: the session may reach more than its home; `names` are what it may reach.
+
+    The pieces depend on the text alone, not on its chunks: home text joins to the same whole, and everything else
+    is equal and in the same order. Linear in the text; what goes home is passed on at once but for a bounded tail.
+    """
+
+    def __init__(self, addressed: bool, names: Collection[str] = ()):
+        self._addressed = addressed
+        self._names = tuple(names)
+        self._lexer = Lexer()
+        self._regions: list[_Region] = []
+        self._home = _Home()
+        self._spoken: list[str] = []  # home text since the last other piece
+        self._pieces: list[Piece] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many characters wait until it is known whether they are markup. Bodies do not count."""
+        return self._lexer.waiting
+
+    def feed(self, text: str) -> list[Piece]:
+        """The next chunk; the pieces it completes."""
+        if not self._addressed:
+            return [Said(None, text)] if text else []
+        self._lexer.push(text)
+        return self._read()
+
+    def end(self) -> list[Piece]:
+        """The block is over; the pieces that remain."""
+        if not self._addressed:
+            return []
+        self._lexer.push("", final=True)
+        pieces = self._read()
+        while self._regions:
+            self._unclosed(self._regions.pop())
+        self._spoken.append(self._home.end())
+        return pieces + self._take()
+
+    # ------------------------------------------------------------ tokens
+
+    def _read(self) -> list[Piece]:
+        for token in self._lexer.tokens():
+            if isinstance(token, str):
+                self._text(token)
+            elif not self._regions:
+                self._tag_at_home(token)
+            elif self._regions[-1].tag.name == "internal":
+                self._nested(token, "internal")
+            elif token.name == "internal" and self._regions[-1].tag.kind == "open":
+                self._internal_in_body(token)
+            else:
+                self._nested(token, "message")
+        return self._take()
+
+    def _take(self) -> list[Piece]:
+        self._flush()
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def _flush(self) -> None:
+        if text := "".join(self._spoken):
+            self._pieces.append(Said(None, text))
+        self._spoken.clear()
+
+    def _add(self, piece: Piece) -> None:
+        self._flush()
+        self._pieces.append(piece)
+
+    def _text(self, text: str) -> None:
+        if self._regions:
+            self._regions[-1].parts.append(text)
+        else:
+            self._spoken.append(self._home.text(text))
+
+    def _tag_at_home(self, tag: Tag) -> None:
+        if tag.kind == "close":
+            self._text(tag.raw)
+            return
+        self._home.removed()
+        if tag.kind != "empty":
+            self._open(tag)
+
+    def _internal_in_body(self, tag: Tag) -> None:
+        if tag.kind == "open":
+            self._open(tag)
+        elif tag.kind != "empty":
+            self._text(tag.raw)
+
+    def _open(self, tag: Tag) -> None:
+        self._regions.append(_Region(tag, parts=[tag.raw] if tag.kind == "broken" else []))
+        self._lexer.enter()
+
+    def _nested(self, tag: Tag, name: str) -> None:
+        """A tag inside a region that it is text of, unless it closes the region."""
+        region = self._regions[-1]
+        if tag.name == name:
+            region.depth += {"open": 1, "close": -1}.get(tag.kind, 0)
+        if region.depth or region.tag.kind == "broken":
+            region.parts.append(tag.raw)
+        if not region.depth:
+            self._lexer.leave()
+            self._close(self._regions.pop())
+
+    # ------------------------------------------------------------ regions
+
+    def _close(self, region: _Region) -> None:
+        tag, text = region.tag, region.text
+        if tag.kind == "broken":
+            self._problem("unreadable", f'{tag.why}; write <message to="name">text</message>', text)
+        elif tag.name == "internal":
+            self._add(Internal(text))
+        elif not (body := unpadded(text)):
+            return
+        elif tag.to in self._names:
+            self._add(Said(tag.to, body, final=True))
+        else:
+            self._problem("unknown", self._nobody(tag.to), body)
+
+    def _unclosed(self, region: _Region) -> None:
+        tag = region.tag
+        if tag.kind == "broken":
+            self._close(region)
+        elif tag.name == "internal" and self._regions:
+            self._add(Internal(region.text))
+        elif text := unpadded(region.text):
+            self._problem("unclosed", f"{_short(tag.raw)} was never closed with </{tag.name}>", text)
+
+    def _problem(self, kind: Literal["unknown", "unclosed", "unreadable"], reason: str, text: str) -> None:
+        self._add(Problem(kind, reason, text, self._names))
+
+    def _nobody(self, to: str) -> str:
+        near = next((name for name in self._names if name.casefold() == to.casefold()), None)
+        hint = f" (names keep their case: {near!r})" if near else ""
+        return f"no destination is called {_short(to)!r}{hint}"
+
+
+class _Home:
+    """The text that goes home, and the white space in it that may turn out to be padding."""
+
+    def __init__(self) -> None:
+        self._begun = False  # something visible was passed on
+        self._cut = False  # markup was removed since
+        self._gap: list[str] = []
+
+    def text(self, text: str) -> str:
+        if self._begun and not self._cut:
+            return text
+        if not text or text.isspace():
+            self._gap.append(text)
+            return ""
+        text = "".join(self._gap) + text
+        if self._cut and not self._begun:
+            text = _lead_off(text)
+        self._begun, self._cut, self._gap = True, False, []
+        return text
+
+    def removed(self) -> None:
+        self._cut = True
+
+    def end(self) -> str:
+        return "" if self._cut else "".join(self._gap)
+
+
+def unpadded(body: str) -> str:
+    """A body without its padding."""
+    return _lead_off(body.rstrip())
+
+
+def _lead_off(text: str) -> str:
+    bare = text.lstrip()
+    lead = text[: len(text) - len(bare)]
+    indentation = lead[lead.rfind("\n") + 1 :] if "\n" in lead else ""
+    return indentation + bare
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,280 @@
+"""Tool calls: upserts by id, in whatever order they come.
+
+A final status (done, failed, cancelled) is final; what comes after it is kept and marked late. Output is one
+text (`output`), wherever the agent put it (`dialect`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .dialect import (
+    DIRECT,
+    FINAL,
+    STATUS,
+    Snapshot,
+    content_text,
+    diffs,
+    exit_code,
+    is_wrapped,
+    snapshots,
+    terminal_text,
+    unwrap,
+)
+from .ops import Began, Board, Changed, Ended, Grew, Item, Limits, Node, Op
+from .output import Change, Output
+from .profiles import Profile
+
+
+class Call(Node):
+    """A tool call."""
+
+    __slots__ = ("output", "started", "wrapped")
+
+    def __init__(self, id: int, fields: dict[str, Any], limits: Limits) -> None:
+        super().__init__(id, "tool", fields)
+        self.output = Output(limits)
+        self.started = False  # is there a sign that it runs or ran?
+        self.wrapped = False  # its output began like an adapter's wrapper
+
+    def __repr__(self) -> str:
+        return f"<tool {self.id} {self.fields.get('status')} {self.output!r}>"
+
+    def item(self) -> Item:
+        head, gap, tail = self.output.shown()
+        fields = dict(self.fields)
+        if gap:
+            fields |= {"head": head, "gap": gap, "tail": tail}
+            head = f"{head}\n[{gap} characters not shown]\n{tail}"
+        fields["output"] = head
+        return Item(self.id, self.kind, fields)
+
+
+class Calls:
+    """Folds `tool_call`, `tool_call_update` and the toolCall of permission requests."""
+
+    def __init__(self, board: Board, profile: Profile, limits: Limits) -> None:
+        self.board = board
+        self.profile = profile
+        self.limits = limits
+        self.known: dict[str, Call] = {}
+        self.unfinished: dict[str, Call] = {}
+        self.plain = profile.terminal == "delta"
+
+    def __repr__(self) -> str:
+        return f"<Calls {len(self.known)} known, {len(self.unfinished)} unfinished>"
+
+    def terminal(self, call: Call, text: str) -> list[Op]:
+        """The hot path: one delta of a terminal's output."""
+        output = call.output
+        if output.seen == output.total and not call.ended and output.total and not call.wrapped:
+            output.append(text)
+            output.seen = output.total
+            output.snapshot = ""
+            return [Grew(call.id, text)]
+        return self._delta(call, text)
+
+    def update(self, cid: str, data: Mapping[str, Any], **marks: Any) -> list[Op]:
+        """One tool_call or tool_call_update. `marks` are fields for a call that is new (history)."""
+        call = self.known.get(cid)
+        ops: list[Op] = []
+        if call is None:
+            call = self._announce(cid, data, marks)
+            ops.append(Began(call.id, "tool", dict(call.fields)))
+        status = STATUS.get(str(data.get("status")))
+        was_final = call.fields["status"] in FINAL
+        result = status in FINAL or was_final
+        change = self._fields(call, data)
+        ops += self._output(call, data, result)
+        if status is not None and not was_final and _forward(call.fields["status"], status):
+            call.fields["status"] = change["status"] = status
+        call.started = call.started or call.fields["status"] != "pending" or call.output.total > 0
+        if change:
+            ops.append(Changed(call.id, change))
+        if not was_final and call.fields["status"] in FINAL:
+            ops += self._unwrapped(call)
+            ops += self._finish(cid, call)
+        return ops
+
+    def permission(self, cid: str, tool_call: Mapping[str, Any]) -> list[Op]:
+        """A permission request names a call: it says what the call is, not what came out of it."""
+        if not self.profile.permission_is_call and cid not in self.known:
+            return []
+        known = self.known.get(cid)
+        told = {k: v for k, v in tool_call.items() if k in ("toolCallId", "title", "kind", "rawInput", "name", "_meta")}
+        if known is not None:
+            told = {k: v for k, v in told.items() if not known.fields.get(_FIELD.get(k, k))}
+        return self.update(cid, told)
+
+    def finish_all(self, status: str | None) -> list[Op]:
+        """No result will come any more. `status` None: each stays as it was told."""
+        ops: list[Op] = []
+        for cid, call in list(self.unfinished.items()):
+            if status is not None:
+                call.fields["status"] = status
+                ops.append(Changed(call.id, {"status": status}))
+            ops += self._finish(cid, call)
+        return ops
+
+    def _finish(self, cid: str, call: Call) -> list[Op]:
+        self.unfinished.pop(cid, None)
+        if call.ended:
+            return []
+        call.ended = True
+        return [Ended(call.id, {})]
+
+    def _announce(self, cid: str, data: Mapping[str, Any], marks: Mapping[str, Any]) -> Call:
+        fields: dict[str, Any] = {"call": cid, "title": "", "status": "pending", **marks}
+        call = Call(self.board.fresh(), fields, self.limits)
+        self._fields(call, data)
+        self.board.add(call)
+        self.known[cid] = self.unfinished[cid] = call
+        return call
+
+    def _fields(self, call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
+        change: dict[str, Any] = {}
+        for key, name in _FIELD.items():
+            value = data.get(key)
+            if value is None:
+                if key in data and self.profile.nulls_clear and name in call.fields:
+                    change[name] = None
+            elif (name == "input" or (isinstance(value, str) and value)) and not (name == "input" and value == {}):
+                change[name] = value
+        tool = _meta_tool_name(data.get("_meta"))
+        if tool and "name" not in change and not call.fields.get("name"):
+            change["name"] = tool
+        rendered = isinstance(call.fields.get("input", ""), str)
+        if self.profile.content_before_result == "arguments" and "input" not in change and rendered:
+            arguments = content_text(data.get("content")) if STATUS.get(str(data.get("status"))) not in FINAL else ""
+            if arguments:
+                change["input"] = arguments
+        if found := diffs(data.get("content")):
+            change["diffs"] = found
+        code = exit_code(data)
+        if code is not None:
+            change["exit"] = code
+        change = {k: v for k, v in change.items() if call.fields.get(k) != v or k not in call.fields}
+        call.fields.update(change)
+        for key in [key for key, value in change.items() if value is None]:
+            del call.fields[key]
+        call.fields.setdefault("title", "")
+        return change
+
+    # ---- output
+
+    def _output(self, call: Call, data: Mapping[str, Any], result: bool) -> list[Op]:
+        ops: list[Op] = []
+        found = [self._prose(call, s, ops) for s in snapshots(data, self.profile, result)]
+        delta = _delta_text(data.get("_meta"))
+        if delta and self.profile.terminal == "snapshot":
+            found.insert(0, terminal_text(delta, self.profile))
+        elif delta and not self._told_twice(call, data, delta):
+            ops += self._delta(call, delta)
+        if found:
+            snapshot = _richest(found)
+            change = call.output.merge(*_merged(snapshot))
+            ops += self._applied(call, change)
+        return ops
+
+    def _told_twice(self, call: Call, data: Mapping[str, Any], delta: str) -> bool:
+        """The final update of a finished call once more, with the output that it had."""
+        final = call.ended and STATUS.get(str(data.get("status"))) in FINAL
+        return final and call.output.end(len(delta)) == delta
+
+    def _prose(self, call: Call, snapshot: Snapshot, ops: list[Op]) -> Snapshot:
+        """A result rendered as prose says its output and exit code."""
+        pattern = self.profile.result_prose
+        found = pattern.match(snapshot.text) if pattern is not None else None
+        if found is None:
+            return snapshot
+        code = int(found["exit"])
+        if call.fields.get("exit") != code:
+            call.fields["exit"] = code
+            ops.append(Changed(call.id, {"exit": code}))
+        text, missing = found["output"], snapshot.missing
+        for note in self.profile.cut_notes:
+            if cut := note.search(text):
+                text, missing = text[: cut.start()], True
+        return snapshot._replace(text=text, missing=missing)
+
+    def _delta(self, call: Call, text: str) -> list[Op]:
+        output = call.output
+        if not output.total and is_wrapped(text):
+            call.wrapped = True
+        if self.profile.terminal == "flips" and len(text) >= 16_384 and output.total >= 32_768:
+            overlap = output.overlap(text)
+            if overlap:
+                text = text[overlap:]
+                output.seen = output.total
+        output.rank = max(output.rank, DIRECT)
+        return self._applied(call, output.delta(text) if text else None)
+
+    def _applied(self, call: Call, change: Change | None) -> list[Op]:
+        if change is None:
+            return []
+        ops: list[Op] = [Changed(call.id, {"text": change.text}) if change.whole else Grew(call.id, change.text)]
+        if change.missing != bool(call.fields.get("truncated")) and (change.missing or change.whole):
+            ops.append(self._mark(call, "truncated", True if change.missing else None))
+        if call.fields["status"] in FINAL and not call.fields.get("late") and call.ended:
+            ops.append(self._mark(call, "late", True))
+        return ops
+
+    def _mark(self, call: Call, name: str, value: bool | None) -> Changed:
+        if value is None:
+            call.fields.pop(name, None)
+        else:
+            call.fields[name] = value
+        return Changed(call.id, {name: value})
+
+    def _unwrapped(self, call: Call) -> list[Op]:
+        """A wrapper that came in pieces is taken off the assembled text."""
+        if not call.wrapped:
+            return []
+        call.wrapped = False
+        head, gap, _ = call.output.shown()
+        if gap:
+            return []
+        text, missing = unwrap(head)
+        if text == head:
+            return []
+        call.output.replace(text)
+        call.output.seen = call.output.total
+        return self._applied(call, Change(text, True, missing))
+
+
+def _merged(snapshot: Snapshot) -> tuple[str, int, bool, bool, str]:
+    return snapshot.text, snapshot.rank, snapshot.window, snapshot.missing, snapshot.mark
+
+
+def _richest(found: list[Snapshot]) -> Snapshot:
+    """The best source that has everything; where each says that something is missing, the longest."""
+    whole = [snapshot for snapshot in found if not snapshot.missing]
+    return whole[0] if whole else max(found, key=lambda snapshot: len(snapshot.text))
+
+
+_FIELD = {"title": "title", "kind": "tool_kind", "name": "name", "rawInput": "input"}
+_ORDER = {"pending": 0, "running": 1, "done": 2, "failed": 2, "cancelled": 2}
+
+
+def _forward(now: str, then: str) -> bool:
+    """Status only goes forward."""
+    return _ORDER[then] > _ORDER[now]
+
+
+def _meta_tool_name(meta: object) -> str | None:
+    claude = meta.get("claudeCode") if isinstance(meta, dict) else None
+    name = claude.get("toolName") if isinstance(claude, dict) else None
+    return name if isinstance(name, str) and name else None
+
+
+def _delta_text(meta: object) -> str:
+    """`_meta.terminal_output.data` or `_meta.terminal_output_delta.data`."""
+    if not isinstance(meta, dict):
+        return ""
+    for key in ("terminal_output", "terminal_output_delta", "terminal-output"):
+        part = meta.get(key)
+        data = part.get("data") if isinstance(part, dict) else None
+        if isinstance(data, str) and data:
+            return data
+    return ""

@@ -1,0 +1,227 @@
+"""The fold: one agent's stream of ACP updates into the view that a person sees.
+
+Semantics (ACP v2; v1 traffic is translated by profiles): messages and tool calls are upserts by id, where
+what is omitted stays; content and terminal chunks append; replay is marked by the caller, by its place on the
+wire. The fold holds no clock and does no I/O. Every update costs time in proportion to its own size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .block import MESSAGE, THOUGHT, Block
+from .calls import Call, Calls
+from .evidence import bare
+from .history import Replay
+from .notices import retrying, signalled
+from .ops import Began, Board, Ended, Grew, Item, Limits, Node, Op
+from .profiles import CAREFUL, Profile
+from .state import State
+from .talk import Talk
+
+REPLAYED = frozenset(
+    ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update")
+)
+
+
+class Fold:
+    """Folds one session's stream. Methods return what changed, in order."""
+
+    def __init__(self, profile: Profile = CAREFUL, limits: Limits = Limits()) -> None:  # noqa: B008
+        self.profile = profile
+        self.board = Board()
+        self.talk = Talk(self.board, profile)
+        self.calls = Calls(self.board, profile, limits)
+        self.state = State(self.board)
+        self._replay: Replay | None = None
+        self._before: list[Node] = []
+        self._running = 0  # prompts that have not ended
+        self._echo = ""  # the prompt, without white space, while its echo may come
+        self._user: Block | None = None
+
+    def __repr__(self) -> str:
+        unfinished = len(self.calls.unfinished)
+        return f"<Fold {self.profile.name}: {self.board.last} items, {unfinished} calls unfinished>"
+
+    def items(self) -> Iterator[Item]:
+        """The view, in the order a person sees it."""
+        return self.board.items()
+
+    def settle(self) -> list[Op]:
+        """Nothing more is coming for now: a replay that ended without a word is taken as complete."""
+        return self._end_replay()
+
+    def knows(self, role: str, text: str, message_id: str | None = None) -> None:
+        """What the caller's record has from before this fold (role agent, user or thought): no replay
+        shows it.
+        """
+        kind, fields = (THOUGHT, {}) if role == "thought" else (MESSAGE, {"role": role})
+        node = Node(0, kind, fields | ({"message_id": message_id} if message_id is not None else {}))
+        node.pieces.append(text)
+        self._before.append(node)
+
+    def knows_call(self, call: str, title: str = "", given: object = None) -> None:
+        """A tool call that the caller's record has: its id, title and input."""
+        fields: dict[str, Any] = {"call": call, "title": title, "status": "done"}
+        node = Call(0, fields | ({"input": given} if given else {}), self.calls.limits)
+        node.ended = True
+        self._before.append(node)
+
+    # ---- what the client did
+
+    def prompt(self, text: str) -> list[Op]:
+        """A turn begins with this prompt. Its text is an item of the view, but no operation: the caller said
+        it.
+
+        A prompt during a turn does not end what the agent is saying.
+        """
+        ops = self._end_replay()
+        if not self._running:
+            ops += self._end_user() + self.talk.turn()
+            self.state.turn()
+        self.talk.begun = False
+        self._running += 1
+        self._echo = bare(text)
+        if text:
+            node = Node(self.board.fresh(), MESSAGE, {"role": "user"})
+            node.pieces.append(text)
+            node.ended = True
+            self.board.add(node)
+        return ops
+
+    def permission(self, tool_call: Mapping[str, Any]) -> list[Op]:
+        """The agent asks for permission: `session/request_permission`'s toolCall."""
+        cid = tool_call.get("toolCallId")
+        if not isinstance(cid, str):
+            return []
+        ops = self._end_replay()
+        if cid not in self.calls.known and self.profile.permission_is_call:
+            ops += self.talk.interrupt()
+        self.talk.happened()
+        return ops + self.calls.permission(cid, tool_call)
+
+    def cancel(self) -> list[Op]:
+        """The person cancelled: calls that run are cancelled now, whatever the agent says of them later."""
+        return self.calls.finish_all("cancelled")
+
+    def end(self, stop: str, error: str | None = None, died: bool = False) -> list[Op]:
+        """The turn's end, or (`died`) the agent's. `stop` is ACP's stop reason, or "error"."""
+        self._running = max(0, self._running - 1)
+        bad = died or error is not None or stop in ("error", "cancelled")
+        ops = self._end_replay() + self._end_user() + self.talk.end(partial=bad)
+        if stop == "cancelled" and not died:
+            ops += self.calls.finish_all("cancelled")
+        elif bad:
+            ops += self.calls.finish_all("failed")
+        else:
+            ops += self.calls.finish_all("done" if self.profile.unfinished == "done" else None)
+        fields = {"stop": stop} if error is None else {"stop": stop, "error": error}
+        self.board.add(Node(self.board.fresh(), "turn", fields)).ended = True
+        self._echo = ""
+        return ops
+
+    # ---- what the agent said
+
+    def update(self, data: Mapping[str, Any], replay: bool = False) -> list[Op]:
+        """One ACP `session/update`'s `update` object. What cannot be read says nothing."""
+        if replay is not (self._replay is not None):
+            return self._turn_over(data, replay)
+        kind = data.get("sessionUpdate")
+        if not replay:
+            if kind == "agent_message_chunk":
+                return self.talk.chunk(MESSAGE, data)
+            if kind == "tool_call_update" or kind == "tool_call":
+                return self._call(data, kind)
+            if kind == "agent_thought_chunk":
+                return self.talk.chunk(THOUGHT, data)
+            if kind == "user_message_chunk":
+                return self._user_chunk(data)
+        elif self._replay is not None and kind in REPLAYED:
+            return self._replay.update(str(kind), data)
+        return self._said(kind, data)
+
+    def _turn_over(self, data: Mapping[str, Any], replay: bool) -> list[Op]:
+        """Between what happens now and what is told again."""
+        if not replay:
+            return self._end_replay() + self.update(data)
+        ops = self._end_user() + self.talk.turn()
+        self._replay = Replay(self.board, self.profile, self.calls, self.talk.notices, self._before)
+        return ops + self.update(data, True)
+
+    def _end_replay(self) -> list[Op]:
+        replay, self._replay = self._replay, None
+        return replay.end() if replay is not None else []
+
+    def _call(self, data: Mapping[str, Any], kind: str) -> list[Op]:
+        cid = data.get("toolCallId")
+        if not isinstance(cid, str):
+            return []
+        call = self.calls.known.get(cid)
+        if call is not None and call.started and len(data) == 3 and self.calls.plain:
+            meta = data.get("_meta")
+            if type(meta) is dict and len(meta) == 1:
+                part = meta.get("terminal_output") or meta.get("terminal_output_delta")
+                text = part.get("data") if type(part) is dict else None
+                if type(text) is str and text:
+                    return self.calls.terminal(call, text)
+        ops = self.talk.interrupt() if call is None or kind == "tool_call" else []
+        if self._user is not None:
+            ops += self._end_user()
+        ops += self.calls.update(cid, data)
+        if self.calls.known[cid].started:
+            self.talk.happened()
+        return ops
+
+    def _user_chunk(self, data: Mapping[str, Any]) -> list[Op]:
+        """The prompt echoed, or something the agent put into a user's mouth."""
+        content = data.get("content")
+        text = content.get("text") if isinstance(content, dict) else None
+        if not isinstance(text, str) or not text:
+            return []
+        spare = bare(text)
+        if self._user is None and spare in self._echo:
+            return []
+        ops: list[Op] = []
+        mid = data.get("messageId")
+        if self._user is None or (self._user.mid != mid and mid is not None):
+            ops = self._end_user() + self.talk.turn()
+            if any(pattern.match(text) for pattern in self.profile.synthetic_user):
+                return ops + self.talk.notices.tell(text)
+            fields = {"role": "user", "message_id": mid} if isinstance(mid, str) else {"role": "user"}
+            self._user = Block(self.board.fresh(), MESSAGE, fields, mid if isinstance(mid, str) else None)
+            self.board.add(self._user)
+            ops.append(Began(self._user.id, MESSAGE, {**fields, "text": ""}))
+        self._user.append(text)
+        return [*ops, Grew(self._user.id, text)]
+
+    def _end_user(self) -> list[Op]:
+        user, self._user = self._user, None
+        if user is None:
+            return []
+        user.ended = True
+        return [Ended(user.id, {})]
+
+    def _said(self, kind: object, data: Mapping[str, Any]) -> list[Op]:
+        """About the session, or about the run."""
+        if kind == "usage_update":
+            seals = self.profile.usage_seals and self._replay is None and data.get("cost") is None
+            return (self.talk.seal() if seals else []) + self.state.usage(data)
+        if kind == "plan" or kind == "plan_update":
+            return self.state.plan(data)
+        if kind == "current_mode_update":
+            return self.state.mode(data)
+        if kind == "available_commands_update":
+            return self.state.commands(data)
+        if kind == "session_info_update":
+            return self.state.title(data) + self._signal(data.get("_meta"))
+        text = retrying(data)
+        return self.talk.notices.tell(text) + self.talk.signal() if text is not None else []
+
+    def _signal(self, meta: object) -> list[Op]:
+        found = signalled(meta) if isinstance(meta, dict) else None
+        if found is None:
+            return []
+        text, again = found
+        ops = self.talk.signal() if again else []
+        return ops + self.talk.notices.tell(text)

@@ -1,0 +1,138 @@
+"""What a fold tells its caller: operations as they happen, items as they stand.
+
+Applying the operations in order to an empty board gives the items. `id`s are small integers, unique in one
+fold, growing in the order a person sees the items. Text in `Grew` joins the end: of a message's or thought's
+text, of a tool call's output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A new item. `fields["text"]` is empty for messages and thoughts (their text follows as `Grew`)."""
+
+    id: int
+    kind: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Grew:
+    """Text joined the end of the item, character for character as the agent wrote it."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Fields that are different now. `None` clears one. `"text"` replaces the item's text or output."""
+
+    id: int
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The item is complete. A later `Changed` may still mark it (superseded, late)."""
+
+    id: int
+    fields: dict[str, Any]
+
+
+Op = Began | Grew | Changed | Ended
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of one tool call's output an `Item` keeps, in characters. `None`: all of it.
+
+    The operations always carry every character: the whole belongs to the ledger, the item to memory (law 8,
+    11).
+    """
+
+    head: int | None = 32_768
+    tail: int = 32_768
+    window: int = 262_144  # the longest snapshot that is remembered whole, to compare the next one with
+
+
+WHOLE = Limits(head=None, tail=0)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One row of the view.
+
+    `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (a turn's end:
+    `stop`, `error`). A message has role, text, and if so message_id, partial, superseded, history. A tool has
+    call, title, status (pending, running, done, failed, cancelled), output, and if so name, tool_kind, input,
+    exit, truncated, late, history; where the middle of the output was let go, also head, gap (characters
+    missing here) and tail.
+    """
+
+    id: int
+    kind: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The item's text, or a tool call's output."""
+        return str(self.fields.get("output" if self.kind == "tool" else "text", ""))
+
+
+class Node:
+    """An item while it grows."""
+
+    __slots__ = ("ended", "fields", "id", "kind", "pieces")
+
+    def __init__(self, id: int, kind: str, fields: dict[str, Any]) -> None:
+        self.id = id
+        self.kind = kind
+        self.fields = fields
+        self.pieces: list[str] = []
+        self.ended = False
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.id}{' ended' if self.ended else ''} {sum(map(len, self.pieces))} chars>"
+
+    def text(self) -> str:
+        if len(self.pieces) > 1:
+            self.pieces = ["".join(self.pieces)]  # a new list: a Cursor may still follow the old one
+        return self.pieces[0] if self.pieces else ""
+
+    def item(self) -> Item:
+        fields = dict(self.fields)
+        if self.kind in ("message", "thought"):
+            fields["text"] = self.text()
+        return Item(self.id, self.kind, fields)
+
+
+class Board:
+    """The items in view order, and the next id."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+    def __repr__(self) -> str:
+        return f"<Board {len(self.nodes)} items>"
+
+    @property
+    def last(self) -> int:
+        return len(self.nodes)
+
+    def add(self, node: Node) -> Node:
+        self.nodes.append(node)
+        return node
+
+    def fresh(self) -> int:
+        return len(self.nodes) + 1
+
+    def items(self) -> Iterator[Item]:
+        return (node.item() for node in self.nodes)

@@ -1,0 +1,88 @@
+"""What can be wrong with a ledger. The docstring of each class is its message, and says what to do next."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+
+class LedgerError(Exception):
+    """The ledger at {path} failed: {why}"""
+
+    def __init__(self, **facts: Any) -> None:
+        super().__init__(inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ").format(**facts))
+        self.facts = facts
+
+
+# ---------------------------------------------------------------- refused at the door
+
+
+class OldSqlite(LedgerError):
+    """SQLite {version} can corrupt a write-ahead log (fixed in 3.51.3, 3.50.7 and 3.44.6).
+    Run: pip install --upgrade 'apsw>=3.54'"""
+
+
+class LedgerInUse(LedgerError):
+    """The ledger {path} belongs to a running gateway (pid {pid}). One ledger has one gateway:
+    use that one, stop it first, or give this one another data_dir."""
+
+
+class LedgerMissing(LedgerError):
+    """There is no ledger at {path}. It is made by the first 'semel up'; check data_dir if it should exist."""
+
+
+class NotALedger(LedgerError):
+    """{path} is not a Semel ledger ({why}); it was left as it is.
+    Move it away, or point data_dir elsewhere."""
+
+
+class LedgerNewer(LedgerError):
+    """The ledger {path} has version {found}; this Semel knows versions up to {known}. Run the newer Semel."""
+
+
+class LedgerOlder(LedgerError):
+    """The ledger {path} has version {found}; this Semel reads version {known}.
+    Start the gateway once ('semel up'): it brings the ledger forward."""
+
+
+class LedgerReadOnly(LedgerError):
+    """The ledger {path} cannot be written ({why}). Check the owner and mode of the file and of its directory,
+    and that the file system is not mounted read-only."""
+
+
+class LedgerPlace(LedgerError):
+    """The ledger {path} lies on {place}, where SQLite's shared memory and locks do not hold.
+    Put data_dir on a local disk."""
+
+
+class MigrationFailed(LedgerError):
+    """The ledger {path} could not be brought from version {found} to version {wanted} ({why}).
+    It is unchanged: go on with the Semel that wrote it, and report this."""
+
+
+# ---------------------------------------------------------------- while it runs
+
+
+class LedgerFailed(LedgerError):
+    """The disk under the ledger {path} failed ({why}). This write was not accepted and may be tried again.
+    See the system log and 'semel doctor'."""
+
+
+class LedgerFull(LedgerFailed):
+    """There is no space left for the ledger {path} ({why}). This write was not accepted; nothing that was
+    accepted is lost. Free some space: writing goes on by itself."""
+
+
+class LedgerBusy(LedgerFailed):
+    """Another program keeps the ledger {path} locked for writing ({why}). This write was not accepted.
+    Close database browsers and shells that have it open."""
+
+
+class LedgerDamaged(LedgerFailed):
+    """The ledger {path} is damaged ({why}). Stop the gateway, copy the file with its -wal,
+    and restore a backup or run the sqlite3 shell's .recover on the copy."""
+
+
+class LedgerClosed(LedgerError):
+    """The ledger {path} is closed: the gateway is stopping. What was accepted is safe;
+    try again after the next start."""

@@ -1,0 +1,343 @@
+"""Parts on their way out: depart, receipt, start-up, look-ups, and what a person decides (Law 7).
+
+Each function is the body of one transaction. What an event makes of a part stands in `semel.law.delivery`;
+here its effects become rows, together with the notices and with what watchers will see again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from semel.law import backoff
+from semel.law import delivery as law
+from semel.ledger import entries, parts, undelivered
+from semel.ledger.parts import PARKED
+from semel.ledger.sql import Row, Tx
+
+STRIDE = 64
+"""Parts that one transaction walks past at most, so that a long line delays no other writer."""
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A part that leaves now, or is looked for. `op` is the row's JSON object."""
+
+    part: int
+    claim: int
+    channel: str
+    dest: str
+    key: str
+    op: Mapping[str, Any]
+    session: str
+    marked: bool
+    first: int  # ms: when the first attempt left that may have arrived
+    at: int  # ms: when it was said
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a channel can take: its rules, and how many attempts may begin now."""
+
+    rules: law.Rules
+    room: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one `depart` came to.
+
+    `due`: when a channel that has room has more to do (ms), if nothing happens before.
+    """
+
+    sends: tuple[Departure, ...] = ()
+    looks: tuple[Departure, ...] = ()
+    due: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an attempt or a look-up. Times in ms.
+
+    Of an attempt: receipt, not sent, refused, silence. Of a look-up: found, absent, cannot tell, hold.
+    """
+
+    what: Literal["receipt", "not sent", "refused", "silence", "found", "absent", "cannot tell", "hold"]
+    receipt: str | None = None
+    why: str | None = None
+    retry_after: int | None = None
+
+
+@dataclass
+class _Draft:
+    """A part's row as it will be."""
+
+    row: Row
+    state: law.State
+    due: int
+    first: int | None
+    attempts: int
+    receipt: str | None
+    error: str | None
+    marked: int
+    effects: list[law.Effect] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, row: Row) -> _Draft:
+        return cls(row, row.state, row.due, row.first, row.attempts, row.receipt, row.error, row.marked)
+
+    def take(self, event: law.Event) -> None:
+        """One step of the table."""
+        done = law.step(self.state, event)
+        self.state = done.state
+        self.effects += done.effects
+        if "clear doubt" in done.effects:
+            self.first = None
+        if "mark" in done.effects:
+            self.marked = 1
+
+
+# ---------------------------------------------------------------- depart
+
+
+def depart(tx: Tx, asks: Mapping[str, Ask], rest: Mapping[str, int] | None = None) -> Round:
+    """The next parts of each channel: at most one per destination, each the head of its line.
+
+    `rest`: destinations that must wait until a time (pace). Unknown parts whose time has come are settled by
+    the channel's safety class: they leave again, are looked for, or are held. Nothing else of the ledger is
+    touched, so the cost does not grow with it (Law 11).
+    """
+    sends: list[Departure] = []
+    looks: list[Departure] = []
+    times: list[int] = []
+    for channel, ask in asks.items():
+        full = len(sends) + len(looks) + ask.room
+        for row in tx.all("parts_due", channel=channel, now=tx.now, limit=STRIDE):
+            if len(sends) + len(looks) >= full:
+                break
+            _consider(tx, row, ask.rules, rest or {}, sends, looks)
+        if len(sends) + len(looks) < full and (due := _next_due(tx, channel)) is not None:
+            times.append(due)
+    return Round(tuple(sends), tuple(looks), min(times, default=None))
+
+
+def _consider(
+    tx: Tx,
+    row: Row,
+    rules: law.Rules,
+    rest: Mapping[str, int],
+    sends: list[Departure],
+    looks: list[Departure],
+) -> None:
+    head = tx.one("line_head", dest=row.dest)
+    until = rest.get(row.dest, 0)
+    if head is None or head.id != row.id:
+        tx.run("part_wait", id=row.id, due=PARKED)
+    elif until > tx.now:
+        tx.run("part_wait", id=row.id, due=until)
+    elif row.state == "queued":
+        sends.append(_leave(tx, row))
+    else:
+        _settle(tx, row, rules, sends, looks)
+
+
+def _next_due(tx: Tx, channel: str) -> int | None:
+    if tx.all("parts_due", channel=channel, now=tx.now, limit=1):
+        return tx.now
+    due = tx.value("parts_next_due", channel=channel, now=tx.now, parked=PARKED)
+    return None if due is None else int(due)
+
+
+def _settle(tx: Tx, row: Row, rules: law.Rules, sends: list[Departure], looks: list[Departure]) -> None:
+    first = row.first if row.first is not None else row.at
+    match law.resolve(rules, first=first, now=tx.now):
+        case "look":
+            tx.run("part_wait", id=row.id, due=PARKED)
+            looks.append(_departure(tx, row, first))
+        case "hold":
+            draft = _Draft.of(row)
+            draft.take("hold")
+            _write(tx, draft)
+        case "again" | "repeat" as event:
+            sends.append(_leave(tx, row, event))
+
+
+def _leave(tx: Tx, row: Row, event: law.Event | None = None) -> Departure:
+    draft = _Draft.of(row)
+    for each in (event, "departs") if event else ("departs",):
+        draft.take(each)  # type: ignore[arg-type]
+    tx.run("part_depart", id=row.id, state=draft.state, now=tx.now, marked=draft.marked)
+    _show(tx, row.claim)
+    return _departure(tx, row, row.first if row.first is not None else tx.now, marked=bool(draft.marked))
+
+
+def _departure(tx: Tx, row: Row, first: int, marked: bool | None = None) -> Departure:
+    op = entries.load(row.op)
+    if op.get("target") is None and "target_part" in op:
+        # What it edits or reacts to left before it, in the same line: its platform id is known by now, or
+        # never.
+        op["target"] = tx.value("part_receipt", id=op["target_part"])
+    return Departure(
+        part=row.id,
+        claim=row.claim,
+        channel=row.channel,
+        dest=row.dest,
+        key=row.key,
+        op=op,
+        session=row.session_key,
+        marked=bool(row.marked) if marked is None else marked,
+        first=first,
+        at=row.at,
+    )
+
+
+# ---------------------------------------------------------------- what came of it
+
+
+def receipt(tx: Tx, part: int, outcome: Outcome, rules: law.Rules, *, jitter: float = 0.5) -> law.State:
+    """Record what came of an attempt or a look-up; the part's new state.
+
+    `jitter` (0 <= jitter < 1) spreads the back-offs. An answer that comes after the part was settled
+    otherwise changes nothing.
+    """
+    row = parts.get(tx, part)
+    draft = _Draft.of(row)
+    if outcome.what in ("found", "receipt") and "found" in law.TABLE[draft.state]:
+        draft.take("receipt" if row.state == "sending" else "found")
+        draft.receipt, draft.error = outcome.receipt, None
+    elif row.state == "sending":
+        _attempted(tx, draft, outcome, rules, jitter)
+    elif row.state == "unknown":
+        _looked(tx, draft, outcome, rules)
+    else:
+        return draft.state
+    _write(tx, draft)
+    return draft.state
+
+
+def _attempted(tx: Tx, draft: _Draft, outcome: Outcome, rules: law.Rules, jitter: float) -> None:
+    """An attempt ended without a receipt."""
+    row = draft.row
+    doubt = row.first != row.due  # an attempt before this one may have arrived
+    draft.error = outcome.why
+    if outcome.what == "refused":
+        for each in law.refused(doubt=doubt):
+            draft.take(each)
+        return
+    event: law.Event = "silence"
+    if outcome.what == "not sent":
+        event = law.not_sent(rules, doubt=doubt, attempts=row.attempts, since=row.at, now=tx.now)
+    draft.take(event)
+    if event == "gave up":
+        draft.error = f"given up after {row.attempts} attempts; the last one failed: {outcome.why}"
+        return
+    wait = backoff.delay(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=outcome.retry_after)
+    draft.due = tx.now + wait
+    if draft.state == "unknown":
+        match law.resolve(rules, first=draft.first or row.due, now=tx.now):
+            case "hold":
+                draft.take("hold")
+            case "look":
+                draft.due = tx.now + max(1, rules.settle)
+
+
+def _looked(tx: Tx, draft: _Draft, outcome: Outcome, rules: law.Rules) -> None:
+    """A look-up ended without finding it."""
+    draft.error = outcome.why or draft.error
+    if outcome.what in ("absent", "hold"):
+        draft.take(outcome.what)
+        draft.due = tx.now
+    else:
+        elapsed = tx.now - (draft.first or draft.row.at)
+        draft.due = tx.now + backoff.look_again(elapsed=elapsed, settle=rules.settle)
+
+
+# ---------------------------------------------------------------- start-up
+
+
+def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
+    """At start-up: what was `sending` is `unknown`, and whoever was looking for an unknown part is gone.
+
+    An attempt may have ended just now, so a channel that looks waits `settle` from now on. Returns the
+    channels that parts wait for and that are not configured any more, with the number of parts.
+    """
+    for found in tx.all("parts_left_sending"):
+        draft = _Draft.of(parts.get(tx, found.id))
+        draft.take("silence")
+        draft.error = "the gateway stopped before the answer came"
+        _write(tx, draft)
+    for found in tx.all("parts_left_unknown"):
+        known = rules.get(found.channel)
+        tx.run("part_wait", id=found.id, due=tx.now + (known.settle if known else 0))
+    tx.run("parts_unpark", now=tx.now, parked=PARKED)
+    return {r.channel: int(r.n) for r in tx.all("channels_in_line") if r.channel not in rules}
+
+
+# ---------------------------------------------------------------- what a person decides
+
+
+Decision = Literal["resend", "arrived", "drop"]
+
+
+def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
+    """A person settles a held part; the part as `parts.show` gives it.
+
+    Raises parts.NoSuchPart, law.NotAllowed.
+    """
+    row = parts.get(tx, part)
+    draft = _Draft.of(row)
+    draft.take(decision)
+    if decision == "resend":
+        draft.due, draft.attempts, draft.error = tx.now, 0, None
+    if decision == "drop":
+        undelivered.dropped(tx, row)
+    _write(tx, draft)
+    return parts.show(tx, part)
+
+
+def arrived_as(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
+    """The platform was heard telling of our own message: settles a part whose answer was lost."""
+    part = tx.value("part_by_key", key=key)
+    if part is None:
+        return False
+    row = parts.get(tx, part)
+    if row.channel != channel or "found" not in law.TABLE[row.state]:
+        return False
+    draft = _Draft.of(row)
+    draft.take("found")
+    draft.receipt, draft.error = platform_id, None
+    _write(tx, draft)
+    return True
+
+
+# ---------------------------------------------------------------- effects
+
+
+def _write(tx: Tx, draft: _Draft) -> None:
+    """The row as it is now, and what its steps ask for, in one transaction."""
+    row = draft.row
+    tx.run(
+        "part_set", id=row.id, state=draft.state, due=draft.due, first=draft.first, attempts=draft.attempts,
+        receipt=draft.receipt, error=draft.error, marked=draft.marked,
+    )  # fmt: skip
+    if "tell" in draft.effects:
+        undelivered.notice(tx, row, draft.state, draft.error)
+    if "join tail" in draft.effects:
+        tx.run("part_join_tail", id=row.id)
+    if "advance" in draft.effects:
+        _advance(tx, row.dest)
+    _show(tx, row.claim)
+
+
+def _advance(tx: Tx, dest: str) -> None:
+    """The line moves on: its new head may leave."""
+    head = tx.one("line_head", dest=dest)
+    if head is not None and head.due == PARKED:
+        tx.run("part_wait", id=head.id, due=tx.now)
+
+
+def _show(tx: Tx, claim: int) -> None:
+    """Watchers see the delivery change, wherever the claim was recorded."""
+    for entry in tx.all("entries_of_claim", claim=claim):
+        entries.touch_entry(tx, entry.session, entry.seq)
