@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from semel.gateway.rpc import LINE, PATH_BYTES, RpcError, RpcServer, SocketRefused, socket_path
+from semel.gateway.rpc import LINE, RpcError, RpcServer, SocketRefused, socket_path
+from semel.gateway.unix_socket import PATH_BYTES
 from semel.tools import lines
 from semel.tools.rpc_client import Lost, Refused, ask_once
 

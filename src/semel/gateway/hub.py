@@ -13,6 +13,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
+GROWTH = ("append", "output")
 PENDING = 2000  # changes a watcher may have waiting before it is caught up from the ledger instead
 
 
@@ -23,6 +24,7 @@ class Watcher:
         self.pending: list[Json] = []
         self.lagged = False
         self.ready = asyncio.Event()
+        self.urgent = asyncio.Event()  # something other than more of a text is pending
 
     def push(self, change: Json) -> None:
         if len(self.pending) >= PENDING:
@@ -31,11 +33,14 @@ class Watcher:
         if not self.lagged:
             self.pending.append(change)
         self.ready.set()
+        if change["op"] not in GROWTH:
+            self.urgent.set()
 
     def take(self) -> list[Json]:
         """All that is pending, with what one text grew by joined together."""
         out, self.pending = self.pending, []
         self.ready.clear()
+        self.urgent.clear()
         return join(out)
 
 
@@ -45,12 +50,12 @@ def join(changes: Iterable[Json]) -> list[Json]:
     runs: list[list[str]] = []
     for change in changes:
         last = out[-1] if out else None
-        if last is not None and change["op"] in ("append", "output") and _same_text(last, change):
+        if last is not None and change["op"] in GROWTH and _same_text(last, change):
             runs[-1].append(change["text"])
             last["rev"] = change["rev"]
         else:
             out.append(dict(change))
-            runs.append([change["text"]] if change["op"] in ("append", "output") else [])
+            runs.append([change["text"]] if change["op"] in GROWTH else [])
     for change, texts in zip(out, runs, strict=True):
         if len(texts) > 1:
             change["text"] = "".join(texts)

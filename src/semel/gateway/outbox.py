@@ -212,8 +212,7 @@ class Outbox:
         return await self._insist(outgoing.receipt, departure.part, outcome, rules, jitter=self._dice())
 
     async def _insist(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
-        """Write, and wait while the ledger cannot be written. None: the gateway stops, and it was not
-        written."""
+        """Write; wait while the ledger cannot be written. None: the gateway stops, and nothing was written."""
         wait, longest = LEDGER_WAIT
         while True:
             try:
@@ -224,5 +223,8 @@ class Outbox:
                 _log.error("the outbox waits for the ledger: %s", error)
             if self._halt.is_set():
                 return None
-            await self._clock.sleep(wait)
+            nap = [asyncio.ensure_future(self._clock.sleep(wait)), asyncio.ensure_future(self._halt.wait())]
+            await asyncio.wait(nap, return_when=asyncio.FIRST_COMPLETED)
+            for each in nap:
+                each.cancel()
             wait = min(wait * 2, longest)

@@ -15,29 +15,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
-import socket
-import stat
-import struct
-import sys
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from semel.gateway.unix_socket import SocketRefused, listen, peer_uid, socket_path, unlink_ours
+
+__all__ = ["AT_ONCE", "LINE", "RpcError", "RpcServer", "SocketRefused", "socket_path"]
+
 LINE = 8 << 20
 """Longest line, in bytes, in either direction."""
 
 AT_ONCE = 256
 """Requests of one connection that run at a time; past that its lines wait unread."""
-
-PATH_BYTES = 107 if sys.platform == "linux" else 103
-"""Longest path of a unix socket (unix(7): sun_path holds 108 bytes on Linux, 104 on the BSDs, with the
-NUL)."""
 
 Json = dict[str, Any]
 Handler = Callable[[str, Json], Awaitable[Json]]
@@ -52,21 +46,6 @@ class RpcError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-class SocketRefused(Exception):
-    """The socket cannot be opened at that path. The message says what to do."""
-
-
-def socket_path(data_dir: Path) -> Path:
-    """Where the gateway of this data directory listens: inside it, or, if that is too long a path for a unix
-    socket, in a private directory of this user under the run-time or temporary directory."""
-    path = data_dir / "gateway.sock"
-    if len(os.fsencode(path)) <= PATH_BYTES:
-        return path
-    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    name = hashlib.blake2b(os.fsencode(path.absolute()), digest_size=8).hexdigest()
-    return Path(base) / f"semel-{os.getuid()}" / f"{name}.sock"
 
 
 class RpcServer:
@@ -90,7 +69,7 @@ class RpcServer:
     async def start(self) -> None:
         """Listen. Raises SocketRefused if the path is too long, taken by a live gateway, or not ours to
         use."""
-        listener, self._inode = _listen(self.path)
+        listener, self._inode = listen(self.path)
         self._stopping = False
         self._server = await asyncio.start_unix_server(self._connected, sock=listener, limit=self._limit)
 
@@ -106,7 +85,7 @@ class RpcServer:
                 request.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         await self._close_connections()
-        _unlink_ours(self.path, self._inode)
+        unlink_ours(self.path, self._inode)
         self._inode = None
 
     async def _close_connections(self) -> None:
@@ -121,7 +100,7 @@ class RpcServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections[writer] = asyncio.current_task()
         try:
-            if (uid := _peer_uid(writer)) not in (None, self._uid):
+            if (uid := peer_uid(writer)) not in (None, self._uid):
                 log.warning("rpc_stranger", uid=uid)
                 said = "This socket serves the processes of its owner only."
                 await _write(writer, _line(_failure(None, "stranger", said)))
@@ -227,84 +206,3 @@ async def _write(writer: asyncio.StreamWriter, line: bytes) -> None:
     if not writer.is_closing():
         writer.write(line)
         await writer.drain()
-
-
-# ---------------------------------------------------------------- the socket
-
-
-def _listen(path: Path) -> tuple[socket.socket, tuple[int, int]]:
-    """A listening socket at `path`, and its (device, inode).
-
-    It is bound under another name and renamed when it listens and only its owner may connect: there is no
-    moment in which a caller finds it half made, and a dead gateway's socket is replaced in one step.
-    """
-    _private(path.parent)
-    _free(path)
-    draft = path.with_name(f".{os.getpid()}")
-    for name in (path, draft):
-        if len(os.fsencode(name)) > PATH_BYTES:
-            raise SocketRefused(f"{name} is too long for a unix socket ({PATH_BYTES} bytes); use a shorter data_dir")
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        draft.unlink(missing_ok=True)
-        listener.bind(os.fspath(draft))
-        draft.chmod(0o600)
-        listener.listen(128)
-        draft.rename(path)
-        found = path.lstat()
-    except OSError as error:
-        listener.close()
-        raise SocketRefused(f"cannot listen at {path}: {error.strerror}") from error
-    listener.setblocking(False)
-    return listener, (found.st_dev, found.st_ino)
-
-
-def _private(directory: Path) -> None:
-    """The directory exists, is ours, and no one else may enter it."""
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise SocketRefused(f"{directory} must be a directory of this user; move it away or change data_dir")
-        if found.st_mode & 0o077:
-            directory.chmod(0o700)
-    except OSError as error:
-        raise SocketRefused(f"cannot use {directory}: {error.strerror}") from error
-
-
-def _free(path: Path) -> None:
-    """Nothing is at `path`, or only the socket of a gateway that is gone."""
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(found.st_mode):
-        raise SocketRefused(f"{path} is not a socket; move it away")
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    probe.settimeout(1.0)
-    try:
-        probe.connect(os.fspath(path))
-    except (ConnectionRefusedError, FileNotFoundError):
-        return
-    except OSError as error:
-        raise SocketRefused(f"{path} may belong to a running gateway ({error})") from error
-    finally:
-        probe.close()
-    raise SocketRefused(f"another gateway listens at {path}; stop it first")
-
-
-def _unlink_ours(path: Path, inode: tuple[int, int] | None) -> None:
-    """Law 10 in the small: a gateway that stops late does not take away its successor's socket."""
-    with contextlib.suppress(OSError):
-        found = path.lstat()
-        if (found.st_dev, found.st_ino) == inode:
-            path.unlink()
-
-
-def _peer_uid(writer: asyncio.StreamWriter) -> int | None:
-    """The user at the other end (Linux: SO_PEERCRED, unix(7)); None where the system does not tell."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return None
-    peer: socket.socket = writer.get_extra_info("socket")
-    creds = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", creds)[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from semel.ledger.sql import Tx
 Json = dict[str, Any]
 T = TypeVar("T")
 
-WATCH_EVERY = 0.033  # seconds between two messages to one watcher
+STREAM_EVERY = 0.033  # seconds between two messages that only carry more of a text; anything else goes at once
 
 
 class Views:
@@ -74,7 +75,8 @@ class Views:
                 if caught:
                     rev = int(caught["rev"])
                     yield caught
-                    await asyncio.sleep(WATCH_EVERY)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(watcher.urgent.wait(), STREAM_EVERY)
         finally:
             self.hub.leave(number, watcher)
 

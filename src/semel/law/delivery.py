@@ -163,9 +163,12 @@ def refused(*, doubt: bool) -> tuple[Event, ...]:
     return ("silence", "hold") if doubt else ("refused",)
 
 
-def not_sent(rules: Rules, *, doubt: bool, attempts: int, since: int, now: int) -> Event:
-    """What "not sent" means for a part that waits since `since`. In doubt it settles nothing."""
+def not_sent(rules: Rules, *, doubt: bool, attempts: int, since: int, now: int, wait: int = 0) -> Event:
+    """What "not sent" means for a part that waits since `since`. In doubt it settles nothing.
+
+    `wait`: what the platform asks for; beyond the horizon it is as good as a no.
+    """
     if doubt:
         return "silence"
     late = now - since >= rules.horizon and attempts >= LEAST_ATTEMPTS
-    return "gave up" if late else "not sent"
+    return "gave up" if late or wait >= rules.horizon else "not sent"

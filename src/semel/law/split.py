@@ -116,6 +116,8 @@ class _Splitter:
 
     def _fits(self, lo: int, hi: int) -> bool:
         tail = self._dress(hi).closing if hi < len(self.text) else 0
+        if tail and self.text[hi - 1] in "\r\n":  # its line break is there already
+            tail -= 1
         return self._dress(lo).opening + self.sums[hi] - self.sums[lo] + tail <= self.limit
 
     def _reach(self, lo: int) -> int:

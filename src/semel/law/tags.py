@@ -58,6 +58,8 @@ _MORE = _More()
 
 def read_tag(text: str, at: int, final: bool) -> Tag | _More | None:
     """The tag that begins at `at`; None if none does. `final`: the text is complete."""
+    if at + 1 < len(text) and text[at + 1] not in "/mMiI":
+        return None
     window = text[at : at + TAG]
     waits = not final and len(window) < TAG
     if not _WORD.match(window):
@@ -164,7 +166,7 @@ class Lexer:
                     at = done = after
                     continue
                 if after > at + 1:  # a code span: it was read as a whole
-                    self._line.spans, self._line.indent, self._cr = [], 4, False
+                    self._line.indent, self._cr = 4, False
                     at = after
                     continue
             found = _ATOM.match(text, at)
@@ -193,10 +195,9 @@ class Lexer:
         ahead = self._ahead(text, at)
         if ahead is None:
             return _MORE, at
-        code = self._covered(ahead)
-        if code:
+        if code := self._covered(ahead):
             return None, at + code
-        self._line.spans, self._line.fence = [], False
+        self._line.spans = []
         return tag, at + len(tag.raw)
 
     def _ahead(self, text: str, at: int) -> str | None:
@@ -212,6 +213,7 @@ class Lexer:
         later = [(len(m[0]), m.end()) for m in re.finditer("`+", ahead)]
         if line.fence and not later:
             return len(ahead)
+        line.fence = False
         spans, at = line.spans, 0
         while at < len(spans):  # CommonMark: a run opens a span if a later one of equal length closes it
             inside = next((i for i in range(at + 1, len(spans)) if spans[i] == spans[at]), None)
@@ -219,6 +221,7 @@ class Lexer:
                 at = inside + 1
                 continue
             if end := next((end for size, end in later if size == spans[at]), None):
+                line.spans = []
                 return end
             at += 1
         return 0

@@ -137,8 +137,8 @@ class Fold:
                 return self.talk.chunk(THOUGHT, data)
             if kind == "user_message_chunk":
                 return self._user_chunk(data)
-        elif self._replay is not None and kind in REPLAYED:
-            return self._replay.update(str(kind), data)
+        elif self._replay is not None and isinstance(kind, str) and kind in REPLAYED:
+            return self._replay.update(kind, data)
         return self._said(kind, data)
 
     def _turn_over(self, data: Mapping[str, Any], replay: bool) -> list[Op]:

@@ -154,7 +154,16 @@ class Replay:
             if known.told == 0 and known.bare.startswith(spare) and len(spare) >= KEY:
                 known.told = len(spare)
                 return True
-        return self._several(role, spare)
+        return self._several(role, spare) or self._doubled(role, spare)
+
+    def _doubled(self, role: str, spare: str) -> bool:
+        """An attempt and the answer in one: the history of an agent that does not know that it was cut off."""
+        for known in self.texts[role] if self.profile.retry == "whole" else ():
+            attempt = spare[: -len(known.bare)] if known.bare and not known.told else ""
+            if attempt and known.bare.startswith(attempt) and spare.endswith(known.bare):
+                known.told = len(known.bare)
+                return True
+        return False
 
     def _several(self, role: str, spare: str) -> bool:
         texts = self.texts[role]

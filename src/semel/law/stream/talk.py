@@ -104,7 +104,6 @@ class Talk:
         if mid is not None:
             fields["message_id"] = mid
         block = Block(self.board.fresh(), kind, fields, mid)
-        block.alert = frozenset(text[0]) | self._leads(kind)
         ops += self._superseded_by(kind)
         if self.profile.retry != "continue":
             earlier = [b for b in self.run if b.kind == kind and b.size and (kind == THOUGHT or not b.superseded)]
@@ -120,9 +119,11 @@ class Talk:
         return self.profile.prose_leads if kind == MESSAGE else frozenset("\n" + self.profile.thought_frame[:1])
 
     def _grow(self, block: Block, text: str) -> list[Op]:
-        if block.break_:
-            block.break_ = False
+        if not block.size:
+            block.alert = frozenset(text[0]) | self._leads(block.kind)
+        elif block.break_:
             text = "\n" * missing_newlines(block.pieces[-1], text) + text
+        block.break_ = False
         start = block.size
         block.append(text)
         ops: list[Op] = [Grew(block.id, text)]

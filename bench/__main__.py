@@ -1,0 +1,33 @@
+"""`python -m bench [NAME ...]`: run the named parts, or all of them, and print what was measured."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+PARTS = {
+    "latency": "accepted -> agent has the prompt, agent's text -> a watcher sees it",
+    "turns": "durable turns per second, beside the raw disk",
+    "scale": "the same with 1,000,000 entries in the ledger",
+    "memory": "an idle gateway, each live session, and what idling costs",
+    "startup": "from the command to accepting",
+    "fold": "folding streams, beside json.loads and a list",
+}
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(PARTS)
+    unknown = [name for name in wanted if name not in PARTS]
+    if unknown:
+        print(f"no part is named {', '.join(unknown)}; the parts are:", file=sys.stderr)
+        for name, what in PARTS.items():
+            print(f"  {name:8}  {what}", file=sys.stderr)
+        return 2
+    for name in wanted:
+        print(f"\n== {name}: {PARTS[name]}", flush=True)
+        importlib.import_module(f"bench.{name}").main()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""A gateway process of its own for a benchmark, and a client that adds little time of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class House:
+    """`semel up` with the demo agent answering at once."""
+
+    def __init__(self, root: Path, live: int = 4) -> None:
+        self.root = root
+        (root / "work").mkdir(exist_ok=True)
+        self.config = root / "semel.toml"
+        command = json.dumps(
+            [sys.executable, "-P", "-m", "semel.agents.demo", "--instant", "--state", str(root / "demo")]
+        )
+        self.config.write_text(
+            f'[gateway]\nlisten = "127.0.0.1:0"\ndata_dir = "{root}/data"\nmax_live_agents = {live}\n'
+            f'[agents.demo]\nkind = "acp"\ncommand = {command}\ncwd = "{root}/work"\n'
+        )
+        self.process: subprocess.Popen[bytes]
+        self.port = 0
+        self.took = 0.0
+
+    def up(self) -> None:
+        """Start it and wait until it accepts; `took` says how long that was, in seconds."""
+        address = self.root / "data" / "gateway.json"
+        address.unlink(missing_ok=True)
+        begin = time.monotonic()
+        with (self.root / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "semel", "up", "--config", str(self.config)],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+        while time.monotonic() - begin < 60:
+            if self.process.poll() is not None:
+                raise RuntimeError((self.root / "log").read_text()[-2000:])
+            if address.exists() and self._healthy(address):
+                self.took = time.monotonic() - begin
+                return
+            time.sleep(0.002)
+        raise RuntimeError("the gateway did not come up in 60 s")
+
+    def _healthy(self, address: Path) -> bool:
+        try:
+            url = json.loads(address.read_text())["url"]
+            self.port = int(url.rsplit(":", 1)[1].rstrip("/"))
+            with urllib.request.urlopen(f"{url}/healthz", timeout=1) as answer:
+                return bool(answer.status == 200)
+        except (ValueError, KeyError, urllib.error.URLError, OSError):
+            return False
+
+    def rss(self) -> float:
+        """Resident memory of the gateway's own process, in MB."""
+        return rss(self.process.pid)
+
+    def cpu(self) -> float:
+        """CPU seconds the gateway's process has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def down(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def house(live: int = 4) -> Iterator[House]:
+    with tempfile.TemporaryDirectory(prefix="semel-bench-") as root:
+        one = House(Path(root), live)
+        one.up()
+        try:
+            yield one
+        finally:
+            one.down()
+
+
+def rss(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+class Client:
+    """One keep-alive HTTP/1.1 connection."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def open(self) -> Client:
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        return self
+
+    def close(self) -> None:
+        self.writer.close()
+
+    async def post(self, session: str, text: str) -> int:
+        """Say something; when it was acknowledged (time.monotonic_ns)."""
+        body = json.dumps({"text": text}).encode()
+        head = (
+            f"POST /v1/sessions/{session}/messages HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self.writer.write(head.encode() + body)
+        status = await self.reader.readline()
+        at = time.monotonic_ns()
+        length = 0
+        while (line := await self.reader.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        await self.reader.readexactly(length)
+        if b" 202" not in status:
+            raise RuntimeError(f"not accepted: {status!r}")
+        return at
+
+    async def watch(self, session: str, pongs: asyncio.Queue[tuple[int, int]]) -> None:
+        """Put (when the agent had the prompt, when this watcher saw the answer), in monotonic ns, for each answer."""
+        self.writer.write(
+            f"GET /v1/sessions/{session}/stream HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nAccept: text/event-stream\r\n\r\n".encode()
+        )
+        seen: set[int] = set()
+        while line := await self.reader.readline():
+            at = time.monotonic_ns()
+            if not line.startswith(b"data:"):
+                continue
+            for change in json.loads(line[5:]).get("changes", []):
+                text = str(change.get("text", ""))
+                if text.startswith("pong ") and int(text[5:]) not in seen:
+                    seen.add(int(text[5:]))
+                    pongs.put_nowait((int(text[5:]), at))
+
+
+def quantile(values: list[float], q: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * q))]
+
+
+def line(what: str, values: list[float]) -> str:
+    """p50, p99 and the largest of times in ms."""
+    return f"{what:46} p50 {quantile(values, 0.5):8.2f} ms   p99 {quantile(values, 0.99):8.2f} ms   max {max(values):8.2f} ms"

@@ -1,0 +1,185 @@
+"""The tools, in the words a model reads. Part of the product: a model does what these sentences let it
+believe.
+
+They must keep it from two mistakes: saying its closing text twice, and sending again what was already said
+(Law 5).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Json = dict[str, Any]
+
+TEXT: Json = {"type": "string"}
+LIST: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+
+
+class Tool(NamedTuple):
+    """One tool. `also`: other names that models use for an argument, taken without being advertised."""
+
+    name: str
+    title: str
+    description: str
+    arguments: dict[str, tuple[Json, str]]  # name: (JSON Schema, description)
+    required: tuple[str, ...]
+    also: tuple[tuple[str, str], ...] = ()
+
+
+class Greeting(NamedTuple):
+    """What the gateway said about this agent's session. `names`: destinations besides home."""
+
+    home: bool = True
+    names: tuple[str, ...] = ()
+    instructions: str = ""
+
+
+INSTRUCTIONS = (
+    "You are in a conversation with a person through Semel. What you write as your closing text (the text "
+    "after your last tool call) is delivered to them by itself. With send_message you speak before that, "
+    "while you work. Nothing needs to be sent twice: when a tool answers 'sent' or 'already said', the "
+    "person has it."
+)
+
+TO = "Where to. Leave it out to reach the person you are talking with."
+
+TOOLS = (
+    Tool(
+        "send_message",
+        "Send a message now",
+        "Say something to the person NOW, while you go on working: that you have begun, how far you are, a "
+        "first result, a question. It goes out at once, not at the end of your turn.\n"
+        "Your closing text (what you write after your last tool call) is delivered too, by itself. So this "
+        "tool is not for the final answer, and the closing text need not repeat what was sent here. If it "
+        "repeats it word for word, that is recognised and the person sees it once; any other closing text "
+        "is delivered.\n"
+        "Answers: 'sent' = it is recorded and on its way. 'already said' = the person has exactly this from "
+        "you already; all is well. In both cases do not send it again. 'refused' = nothing was sent, and "
+        "why. A second call with the same text, made on purpose, is a second message.",
+        {"text": (TEXT, "The message, in Markdown, exactly as it should be read."), "to": (TEXT, TO)},
+        ("text",),
+    ),
+    Tool(
+        "send_file",
+        "Send a file now",
+        "Send a file from your workspace to the person NOW, with an optional text. The file is copied "
+        "before this answers, so you may change or delete it afterwards. Only regular files inside the "
+        "workspace: no symbolic links, no '..'. Do not send it again after 'sent' or 'already said'.",
+        {
+            "path": (TEXT, "The file: relative to the workspace, or an absolute path inside it."),
+            "text": (TEXT, "What to say with it."),
+            "to": (TEXT, TO),
+        },
+        ("path",),
+        (("caption", "text"),),
+    ),
+    Tool(
+        "add_reaction",
+        "React to a message",
+        "Put an emoji on a message of the conversation, the way people do in a chat. It says no text: your "
+        "closing text is delivered whatever you react with.",
+        {
+            "emoji": (TEXT, "One emoji, such as 👍."),
+            "message": (TEXT, "The id of the message. Leave it out for the one you are answering."),
+        },
+        ("emoji",),
+    ),
+    Tool(
+        "edit_message",
+        "Edit a message you sent",
+        "Replace the text of a message that you sent with send_message in this conversation. Use it to "
+        "correct or to update in place; to say something more, use send_message. Where the platform cannot "
+        "edit, this is refused and the message stays as it was.",
+        {
+            "message": (TEXT, "The id that send_message gave you when it answered 'sent'."),
+            "text": (TEXT, "The whole new text."),
+        },
+        ("message", "text"),
+    ),
+    Tool(
+        "ask",
+        "Ask the person to choose",
+        "Ask the person a question with options to choose from. This returns at once and does not wait: the "
+        "answer comes later, as a new message. Go on with what does not depend on it, or end your turn; do "
+        "not ask again meanwhile, and do not repeat the question in your closing text.",
+        {
+            "question": (TEXT, "The question."),
+            "options": (LIST, "The possible answers, short, in the order to show them."),
+        },
+        ("question", "options"),
+    ),
+)
+
+BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+def listing(greeting: Greeting) -> list[Json]:
+    """The tools as MCP's tools/list has them (schema of `Tool`, 2024-11-05 to 2026-07-28)."""
+    return [_listed(tool, greeting) for tool in TOOLS]
+
+
+def _listed(tool: Tool, greeting: Greeting) -> Json:
+    properties = {name: {**schema, "description": words} for name, (schema, words) in tool.arguments.items()}
+    if "to" in properties:
+        properties["to"]["description"] = _where(greeting)
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": {
+            "type": "object",
+            "properties": properties,
+            "required": list(tool.required),
+            "additionalProperties": False,
+        },
+        # Not read-only, undoes nothing, and reaches only the destinations its owner allowed: some agents ask
+        # a person, or a second model, before each call of a tool that does not say so.
+        "annotations": {
+            "title": tool.title,
+            "readOnlyHint": False,
+            "destructiveHint": False,
+            "idempotentHint": False,
+            "openWorldHint": False,
+        },
+    }
+
+
+def _where(greeting: Greeting) -> str:
+    names = ", ".join(greeting.names)
+    if not greeting.home:
+        return f"Where to; needed, as this session has no home. One of: {names}." if names else "No destination."
+    return f"{TO} Otherwise one of: {names}." if names else TO
+
+
+def check(name: str, given: Json) -> Json | str:
+    """The arguments as the gateway gets them, or a sentence that tells the model what to change."""
+    tool = BY_NAME[name]
+    wanted: Json = {}
+    also = dict(tool.also)
+    for key, value in given.items():
+        key = also.get(key, key)
+        if key not in tool.arguments:
+            return f"{name} has no argument {key!r}. It takes: {', '.join(tool.arguments)}. Nothing was done."
+        if value is None or (key not in tool.required and value == ""):
+            continue  # models write null or "" for what they leave out
+        value = _fitting(tool.arguments[key][0], value)
+        if value is None:
+            return f"{name}: {key!r} must be {_kind(tool.arguments[key][0])}. Nothing was done."
+        wanted[key] = value
+    if missing := [key for key in tool.required if key not in wanted]:
+        return f"{name} needs {' and '.join(repr(key) for key in missing)}. Nothing was done."
+    return wanted
+
+
+def _fitting(schema: Json, value: Any) -> str | list[str] | None:
+    """The value as the schema wants it; None if it cannot be read so. Numbers pass as text: ids look like
+    them."""
+    if schema is LIST:
+        fits = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+        return value if fits else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(int(value)) if value == value // 1 else str(value)
+    return value if isinstance(value, str) else None
+
+
+def _kind(schema: Json) -> str:
+    return "a list of at least one text" if schema is LIST else "a text"

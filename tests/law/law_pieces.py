@@ -1,0 +1,20 @@
+"""Reads a block and joins the pieces that went home side by side: how they were cut says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from semel.law.markup import Piece, Reader, Said
+
+
+def read(chunks: Iterable[str], names: tuple[str, ...] = ("a", "b"), addressed: bool = True) -> list[Piece]:
+    reader = Reader(addressed, names)
+    pieces = [piece for chunk in chunks for piece in reader.feed(chunk)]
+    out: list[Piece] = []
+    for piece in [*pieces, *reader.end()]:
+        last = out[-1] if out else None
+        if isinstance(piece, Said) and isinstance(last, Said) and piece.dest is None and last.dest is None:
+            out[-1] = Said(None, last.text + piece.text)
+        else:
+            out.append(piece)
+    return out

@@ -1,0 +1,172 @@
+"""The life of a part, as the law tells it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.law import backoff
+from semel.law.delivery import (
+    HORIZON_MS,
+    IN_LINE,
+    LEAST_ATTEMPTS,
+    STATES,
+    TABLE,
+    Event,
+    NotAllowed,
+    Rules,
+    State,
+    not_sent,
+    refused,
+    resolve,
+    step,
+)
+
+HOUR = 3_600_000
+IDEMPOTENT = Rules("idempotent", key_life=HOUR)
+RECONCILABLE = Rules("reconcilable", settle=1000, finds=True)
+AT_MOST_ONCE = Rules("at-most-once")
+
+
+def test_the_table_has_every_state_and_only_known_events() -> None:
+    assert set(TABLE) == set(get_args(State)) == set(STATES)
+    assert {event for row in TABLE.values() for event in row} == set(get_args(Event))
+
+
+def test_the_arrows_are_those_of_the_laws() -> None:
+    arrows = {(state, done.state) for state, row in TABLE.items() for done in row.values()}
+    assert arrows == {
+        ("queued", "sending"),
+        ("sending", "queued"),
+        ("sending", "sent"),
+        ("sending", "rejected"),
+        ("sending", "unknown"),
+        ("unknown", "sent"),
+        ("unknown", "queued"),
+        ("unknown", "held"),
+        ("held", "queued"),
+        ("held", "sent"),
+        ("held", "dropped"),
+    }
+
+
+def test_nothing_leaves_a_final_state() -> None:
+    assert {state for state in STATES if not TABLE[state]} == {"sent", "rejected", "dropped"}
+
+
+def test_a_line_moves_on_exactly_when_a_part_leaves_it() -> None:
+    for state, row in TABLE.items():
+        for event, done in row.items():
+            leaves = state in IN_LINE and done.state not in IN_LINE
+            assert ("advance" in done.effects) == leaves, (state, event)
+
+
+def test_people_are_told_exactly_when_a_message_is_held_or_rejected() -> None:
+    for state, row in TABLE.items():
+        for event, done in row.items():
+            assert ("tell" in done.effects) == (done.state in ("held", "rejected")), (state, event)
+
+
+def test_a_resend_joins_the_tail_and_is_marked() -> None:
+    done = step("held", "resend")
+    assert done.state == "queued" and {"join tail", "mark"} <= set(done.effects)
+
+
+@pytest.mark.parametrize("state", [s for s in STATES if s != "held"])
+@pytest.mark.parametrize("decision", ["resend", "arrived", "drop"])
+def test_people_decide_only_about_what_is_held(state: State, decision: Event) -> None:
+    with pytest.raises(NotAllowed, match=f"this part is {state}; only a part that is held"):
+        step(state, decision)
+
+
+def test_only_queued_parts_depart() -> None:
+    assert [state for state in STATES if "departs" in TABLE[state]] == ["queued"]
+
+
+def test_an_idempotent_part_is_repeated_only_inside_four_fifths_of_its_key_life() -> None:
+    assert resolve(IDEMPOTENT, first=0, now=HOUR * 8 // 10 - 1) == "again"
+    assert resolve(IDEMPOTENT, first=0, now=HOUR * 8 // 10) == "hold"
+    finds = Rules("idempotent", key_life=HOUR, finds=True)
+    assert resolve(finds, first=0, now=HOUR * 8 // 10) == "look"
+
+
+def test_a_reconcilable_part_is_looked_for_until_the_horizon_and_then_held() -> None:
+    assert resolve(RECONCILABLE, first=0, now=0) == "look"
+    assert resolve(RECONCILABLE, first=0, now=HORIZON_MS - 1) == "look"
+    assert resolve(RECONCILABLE, first=0, now=HORIZON_MS) == "hold"
+
+
+def test_an_at_most_once_part_is_held_unless_the_operator_chose_repeats() -> None:
+    assert resolve(AT_MOST_ONCE, first=0, now=0) == "hold"
+    assert resolve(Rules("at-most-once", resend_unknown=True), first=0, now=0) == "repeat"
+
+
+@given(
+    safety=st.sampled_from(["idempotent", "reconcilable", "at-most-once"]),
+    key_life=st.integers(0, 10 * HORIZON_MS),
+    finds=st.booleans(),
+    first=st.integers(0, 10**13),
+    age=st.integers(-HOUR, 10 * HORIZON_MS),
+)
+def test_no_class_repeats_blindly(safety: str, key_life: int, finds: bool, first: int, age: int) -> None:
+    rules = Rules(safety, key_life=key_life, finds=finds)  # type: ignore[arg-type]
+    found = resolve(rules, first=first, now=first + age)
+    assert found != "repeat"
+    if found == "again":
+        assert safety == "idempotent" and age < key_life * 0.8
+    if found == "look":
+        assert safety == "reconcilable" or finds
+
+
+def test_not_sent_in_doubt_settles_nothing() -> None:
+    assert not_sent(IDEMPOTENT, doubt=True, attempts=99, since=0, now=HORIZON_MS * 2) == "silence"
+
+
+def test_a_part_is_given_up_after_the_horizon_but_not_before_enough_attempts() -> None:
+    assert not_sent(AT_MOST_ONCE, doubt=False, attempts=10**6, since=0, now=HORIZON_MS - 1) == "not sent"
+    few = LEAST_ATTEMPTS - 1
+    assert not_sent(AT_MOST_ONCE, doubt=False, attempts=few, since=0, now=HORIZON_MS) == "not sent"
+    assert not_sent(AT_MOST_ONCE, doubt=False, attempts=few + 1, since=0, now=HORIZON_MS) == "gave up"
+
+
+def test_a_platform_that_asks_to_wait_beyond_the_horizon_said_no() -> None:
+    waits = {"doubt": False, "attempts": 1, "since": 0, "now": 0}
+    assert not_sent(AT_MOST_ONCE, **waits, wait=HORIZON_MS - 1) == "not sent"
+    assert not_sent(AT_MOST_ONCE, **waits, wait=HORIZON_MS) == "gave up"
+
+
+def test_a_definite_no_to_a_repeat_says_nothing_about_the_first_attempt() -> None:
+    assert refused(doubt=False) == ("refused",)
+    state: State = "sending"
+    for event in refused(doubt=True):
+        state = step(state, event).state
+    assert state == "held"
+
+
+@given(
+    attempts=st.integers(1, 10_000),
+    age=st.integers(0, 10 * HORIZON_MS),
+    jitter=st.floats(0, 1, exclude_max=True),
+    wait=st.none() | st.integers(0, HORIZON_MS),
+)
+def test_a_back_off_never_undercuts_the_platform_and_never_sleeps_an_outage_away(
+    attempts: int, age: int, jitter: float, wait: int | None
+) -> None:
+    delay = backoff.delay(attempts, age=age, jitter=jitter, retry_after=wait)
+    assert delay >= max(1, wait or 0)
+    assert delay <= max(wait or 0, 60_000 if age < HOUR else 600_000)
+
+
+def test_a_back_off_doubles_from_one_second_to_a_minute() -> None:
+    waits = [backoff.delay(n, age=0, jitter=0.0) for n in range(1, 9)]
+    assert waits == [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]
+
+
+def test_a_platform_that_cannot_tell_is_asked_less_and_less_often() -> None:
+    assert backoff.look_again(elapsed=0, settle=0) == 1000
+    assert backoff.look_again(elapsed=0, settle=5000) == 5000
+    assert backoff.look_again(elapsed=60_000, settle=0) == 30_000
+    assert backoff.look_again(elapsed=10 * HOUR, settle=0) == 600_000

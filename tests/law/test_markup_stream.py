@@ -1,0 +1,127 @@
+"""The reader of a block while the block streams in."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from law_pieces import read
+
+from semel.law.markup import Problem, Reader, Said
+from semel.law.tags import SPAN, TAG
+
+BITS = [
+    '<message to="a">', "<message to='b'>", "<MESSAGE TO=zz>", "</message>", "<internal>", "</internal>", "<message>",
+    '<message to="', "<message x=1>", "<internal/>", '<message to="a"/>', "<", "</", "<mess", "age to=a>", "`", "``",
+    "```", "~~~", "\n", "\r\n", "\r", " ", "    ", "\t", "x", "y z", "\\", "&amp;", '"', "'", ">", "é", "\n```\n",
+]  # fmt: skip
+TAGS = re.compile(r"</?(message|internal)( (to|x)=['\"]?\w+['\"]?)?/?>", re.IGNORECASE)
+TEXT = st.lists(st.sampled_from(BITS), max_size=18).map("".join)
+
+
+@given(TEXT, st.lists(st.integers(0, 200), max_size=12))
+@settings(max_examples=400, deadline=None)
+def test_chunks_never_change_what_a_block_says(text: str, where: list[int]) -> None:
+    edges = sorted({0, len(text), *(at % (len(text) + 1) for at in where)})
+    whole = read([text])
+    assert read([text[lo:hi] for lo, hi in pairwise(edges)]) == whole
+    assert read(list(text)) == whole
+
+
+@given(TEXT)
+@settings(max_examples=400)
+def test_nothing_but_tags_and_white_space_is_ever_lost(text: str) -> None:
+    given_back = Counter("".join(piece.text for piece in read([text])))
+    wanted = Counter("".join(TAGS.sub("", text).split()))
+    assert wanted <= given_back
+
+
+@given(TEXT)
+@settings(max_examples=200)
+def test_what_goes_home_is_the_text_with_pieces_taken_out_and_nothing_put_in(text: str) -> None:
+    letters = iter(text)
+    at_home = (piece.text for piece in read([text]) if isinstance(piece, Said) and not piece.final)
+    assert all(char in letters for char in "".join(at_home))
+
+
+@given(st.text(st.sampled_from("ab <>/`~\n\\&;'\"")))
+def test_text_without_tags_goes_home_whole(text: str) -> None:
+    assert read([text]) == ([Said(None, text)] if text else [])
+
+
+@given(TEXT)
+def test_nothing_in_a_fence_is_ever_markup(text: str) -> None:
+    fenced = "~~~~\n" + text.replace("~", "-") + "\n~~~~\n"
+    assert read([fenced]) == [Said(None, fenced)]
+
+
+@given(TEXT)
+def test_the_pieces_name_only_known_destinations_and_no_body_is_blank(text: str) -> None:
+    for piece in read([text]):
+        if isinstance(piece, Said) and piece.final:
+            assert piece.dest in ("a", "b") and piece.text.strip()
+        if isinstance(piece, Problem):
+            assert piece.names == ("a", "b") and piece.reason and piece.text.strip()
+
+
+@pytest.mark.parametrize(
+    ("chunks", "shown"),
+    [
+        (["Hello", " wor", "ld"], ["Hello", " wor", "ld"]),
+        (["a <", " b"], ["a ", "< b"]),
+        (["a <mess", "ing"], ["a ", "<messing"]),
+        (["x `co", "de` y"], ["x `co", "de` y"]),
+        (["``", "`py\nco", "de"], ["``", "`py\nco", "de"]),
+        (["hi <message to=a>sec", "ret</message> yo"], ["hi ", " yo"]),
+        (["<inter", "nal>no", "</internal>yes"], ["", "", "yes"]),
+        (["`<message to=a>", "` it ", "is\n", "so"], ["`", "", "<message to=a>` it is\n", "so"]),
+        (["\n\n", "Hi"], ["", "\n\nHi"]),
+    ],
+)
+def test_home_text_is_previewed_as_it_comes_but_for_what_may_become_markup(chunks: list[str], shown: list[str]) -> None:
+    reader = Reader(True, ("a",))
+    got = [[p.text for p in reader.feed(chunk) if isinstance(p, Said) and p.dest is None] for chunk in chunks]
+    assert ["".join(texts) for texts in got] == shown[: len(chunks)]
+    assert "".join(p.text for p in reader.end() if isinstance(p, Said) and p.dest is None) == "".join(
+        shown[len(chunks) :]
+    )
+
+
+def test_a_body_is_given_when_it_closes_and_not_before() -> None:
+    reader = Reader(True, ("a",))
+    assert reader.feed('<message to="a">one ') == []
+    assert reader.feed("two</messa") == []
+    assert reader.feed("ge>") == [Said("a", "one two", final=True)]
+    assert reader.end() == []
+
+
+HOSTILE = {
+    "angles": "<" * 300_000,
+    "half tags": "<message " * 30_000,
+    "unclosed messages": '<message to="a">' * 20_000,
+    "unclosed internals": "<internal>" * 30_000,
+    "stray ends": "</message>" * 30_000,
+    "nobody": '<message to="zz">y</message>' * 10_000,
+    "blank tags": ("<message" + " " * (TAG + 1)) * 500,
+    "quotes": '<message to=">>>>>>>>' * 15_000,
+    "backticks": "` " * 150_000,
+    "rising backticks": "".join("`" * (n % 60 + 1) + "<message to=a>" for n in range(6_000)),
+    "white space": "<internal>a</internal>" + " " * 300_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_is_read_in_linear_time_and_little_of_it_waits(name: str) -> None:
+    text = HOSTILE[name]
+    reader, waits, began = Reader(True, ("a",)), 0, time.process_time()
+    for at in range(0, len(text), 100):
+        reader.feed(text[at : at + 100])
+        waits = max(waits, reader.waiting)
+    reader.end()
+    assert waits <= SPAN + 100
+    assert time.process_time() - began < 10  # about 0.3 seconds; a quadratic reading takes minutes

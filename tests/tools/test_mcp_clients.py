@@ -1,0 +1,67 @@
+"""The official SDK's client against our server: what it accepts, other clients built on it accept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+
+if TYPE_CHECKING:
+    from .conftest import Recorder
+
+
+def server(gateway: Recorder) -> StdioServerParameters:
+    env = {"SEMEL_SOCKET": os.fspath(gateway.path), "SEMEL_TOKEN": "secret"}
+    return StdioServerParameters(command=sys.executable, args=["-m", "semel.tools"], env=env)
+
+
+@pytest.mark.parametrize(
+    ("mode", "version"),
+    [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")],
+)
+async def test_the_official_client_connects_lists_and_calls(gateway: Recorder, mode: Any, version: str) -> None:
+    gateway.names = ["ops"]
+    async with Client(server(gateway), mode=mode) as client:
+        assert client.session.protocol_version == version
+        tools = (await client.list_tools()).tools
+        names = [tool.name for tool in tools]
+        assert names == ["send_message", "send_file", "add_reaction", "edit_message", "ask"]
+        assert all(tool.annotations and tool.annotations.destructive_hint is False for tool in tools)
+        told = await client.call_tool("send_message", {"text": "hé 🌍"}, meta={"callId": "c1"})
+        assert [block.text for block in told.content if block.type == "text"] == ["sent"]
+        assert told.is_error is False
+        refused = await client.call_tool("send_message", {"words": "x"})
+        assert refused.is_error is True
+        with pytest.raises(MCPError, match="Unknown tool"):
+            await client.call_tool("shout", {})
+    (call,) = gateway.calls
+    assert call["arguments"] == {"text": "hé 🌍"}
+    assert call["meta"]["callId"] == "c1"
+
+
+async def test_the_official_client_is_given_the_gateways_instructions(gateway: Recorder) -> None:
+    gateway.instructions = "You may reach ops."
+    for mode in ("legacy", "auto"):
+        async with Client(server(gateway), mode=mode) as client:
+            assert client.session.instructions == "You may reach ops."
+
+
+async def test_the_official_client_calls_fifty_times_at_once(gateway: Recorder) -> None:
+    waiting = asyncio.Event()
+
+    async def answer(params: dict[str, Any]) -> dict[str, Any]:
+        if len(gateway.calls) == 50:
+            waiting.set()
+        await waiting.wait()
+        return {"ok": True, "text": params["arguments"]["text"]}
+
+    gateway.on_call = answer
+    async with Client(server(gateway), mode="legacy") as client:
+        calls = [client.call_tool("send_message", {"text": str(n)}) for n in range(50)]
+        answers = await asyncio.wait_for(asyncio.gather(*calls), 30)
+    assert [b.text for a in answers for b in a.content if b.type == "text"] == [str(n) for n in range(50)]
+    assert len({call["call"] for call in gateway.calls}) == 50
