@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway_world import World, destination, script
+import pytest
+from gateway_world import World, destination, script, until
 
 Json = dict[str, Any]
 
@@ -156,3 +157,54 @@ async def test_a_file_outside_the_workspace_is_refused_and_recorded(tmp_path: Pa
         await w.ask(script({"call": "send_file", "arguments": {"path": "/etc/hostname"}}, "sorry"))
         assert await w.texts("s", "agent") == ["sorry"]
         assert len(await w.texts("s", "notice")) == 1
+
+
+async def test_a_call_repeated_by_a_restarted_tool_server_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hermes and Kimi restart a dead MCP server and issue the open call again, with nothing that marks it."""
+    async with World(tmp_path) as w:
+        committed, killed = tmp_path / "committed", tmp_path / "killed"
+        do = w.gateway.tools._do
+
+        async def slow(name: str, asked: Any) -> Any:
+            done = await do(name, asked)
+            if not committed.exists():
+                committed.touch()
+                await until(_exists(killed))
+            return done
+
+        monkeypatch.setattr(w.gateway.tools, "_do", slow)
+        kill = [{"wait": str(committed)}, {"kill_mcp": True}, {"touch": str(killed)}]
+        said = await w.ask(script({"together": [{**send("Only once."), "reissue": True}, kill]}, "Closing."))
+        assert said == ["Only once.", "Closing."]
+        claims = await w.gateway.record.read(lambda tx: tx.all("claims_of_root", root=1))
+        assert [(c.outcome, c.how) for c in claims] == [("said", "tool"), ("echo", "tool"), ("said", "block")]
+
+
+async def test_an_edit_refers_to_the_message_it_changes(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script(send("Tomorow."), "ok"))
+        edit = {"call": "edit_message", "arguments": {"message": "c1", "text": "Tomorrow."}}
+        await w.ask(script(edit, "fixed"))
+        entry = [e for e in await w.entries() if e.get("kind") == "edit"]
+        assert [(e["text"], e["of"]) for e in entry] == [("Tomorrow.", 2)]
+
+
+async def test_a_question_is_answered_once_and_the_answer_is_an_event(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        ask = {"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}
+        await w.ask(script(ask, "I asked.", resume=["Blue it is."]))
+        entry = next(e for e in await w.entries() if e.get("kind") == "ask")
+        assert await w.gateway.answer("s", entry["item"], "blue", "page") == "answered"
+        assert await w.gateway.answer("s", entry["item"], "red", "page") == "already"
+        await w.idle()
+        assert (await w.texts("s", "agent"))[-1] == "Blue it is."
+        assert (await w.texts("s", "user"))[-1] == "blue"
+
+
+def _exists(path: Path) -> Any:
+    async def there() -> bool:
+        return path.exists()
+
+    return there

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from semel.gateway import files
 from semel.gateway.errors import BadRequest, Busy
 from semel.gateway.hub import Hub
 from semel.gateway.inbox import Inbox, InboxOf
@@ -28,8 +29,8 @@ from semel.gateway.spawns import Spawns
 from semel.gateway.toolcalls import ToolCalls
 from semel.gateway.turns import Turns
 from semel.gateway.views import Views
-from semel.ledger import spawns as spawn_rows
 from semel.ledger import entries, startup
+from semel.ledger import spawns as spawn_rows
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
 
@@ -96,6 +97,7 @@ class Gateway(Views):
 
     async def start(self) -> None:
         """Recover what a dead gateway left, then hear, think and speak."""
+        await asyncio.to_thread(files.clear_drafts, self.blobs)
         await self._end_strangers()
         await self.rpc.start()
         todo = await self.record.read(startup.unfinished)
@@ -187,7 +189,7 @@ class Gateway(Views):
 
     async def stop_turn(self, session: str, by: str) -> bool:
         """Cancel the running turn, if there is one."""
-        return await self.turns.cancel(await self._id(session), by)
+        return bool(await self.turns.cancel(await self._id(session), by))
 
     async def set_mode(self, session: str, mode: str) -> None:
         """Switch the agent's mode (ACP session modes), from its next step on."""

@@ -125,7 +125,11 @@ class Outbox:
             )
         while not self._stopping:
             self._woken.clear()
-            done = await self._insist(outgoing.depart, self._asks(), self._resting())
+            try:
+                done = await self._insist(outgoing.depart, self._asks(), self._resting())
+            except Exception:  # ours: one row that cannot be read must not end all sending
+                _log.exception("the outbox cannot tell what to send; it tries again in %g s", LEDGER_WAIT[1])
+                done = Round(due=self._clock.now() + round(LEDGER_WAIT[1] * 1000))
             if done is None:
                 return
             self._begin(done)
@@ -197,8 +201,15 @@ class Outbox:
         if self._stopping:  # nothing of it left, so say so
             await self._record(departure, Outcome("not sent", why="the gateway stopped"))
             return
-        op = make_op(departure, self._files)
-        await self._record(departure, await send(channel, op, self._clock, self._halt))
+        await self._record(departure, await self._send(channel, departure))
+
+    async def _send(self, channel: Channel, departure: Departure) -> Outcome:
+        try:
+            op = make_op(departure, self._files)
+        except Exception as fault:  # ours: it will not get better
+            _log.exception("part %d cannot be sent", departure.part)
+            return Outcome("refused", why=f"it cannot be sent as it is recorded: {fault!r}")
+        return await send(channel, op, self._clock, self._halt)
 
     async def _look(self, channel: Channel, departure: Departure) -> None:
         op = make_op(departure, self._files)

@@ -8,7 +8,7 @@ from typing import Any
 
 from semel.gateway.ports import Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
-from semel.law.split import split
+from semel.law.split import render_parts
 from semel.ledger.speak import Leg
 
 HOME = "home"
@@ -52,6 +52,13 @@ class Places:
             return Place(None, problem=f"no destination is named {wanted!r} here; {self._reachable(session, home)}")
         return Place(named.resolved, named.resolved == home)
 
+    @staticmethod
+    def at(dest: str | None, home: str | None) -> Place:
+        """A destination that was resolved before."""
+        if dest is None:
+            return Place(None, problem="it reached nobody, so nothing can follow it there")
+        return Place(dest, dest == home)
+
     def _by_fold(self, wanted: str) -> DestinationSettings | None:
         same = [d for n, d in self.destinations.items() if n.casefold() == wanted.casefold()]
         return same[0] if len(same) == 1 else None
@@ -82,9 +89,8 @@ class Places:
         caps = channel.caps
         if first["kind"] != "post" or caps.max_len is None:
             return (Leg(0, len(text), name, dest, {**first, "text": text}),)
-        spans = split(text, caps.max_len, caps.unit)
+        rest = {"kind": "post", "session": session, "address": address}
+        cut = render_parts(text, caps.max_len, caps.unit)
         return tuple(
-            Leg(lo, hi, name, dest, {**first, "text": text[lo:hi]} if n == 0 else
-                {"kind": "post", "session": session, "address": address, "text": text[lo:hi]})
-            for n, (lo, hi) in enumerate(spans)
-        )  # fmt: skip
+            Leg(lo, hi, name, dest, {**(rest if n else first), "text": sent}) for n, (lo, hi, sent) in enumerate(cut)
+        )

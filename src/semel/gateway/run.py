@@ -127,7 +127,7 @@ class Run:
     async def go(self, how: law.How, said: Sequence[str], notes: Sequence[str]) -> bool:
         """Ask the agent and follow it to the end. True: another turn is due. Raises Lost, Fenced, LedgerError."""
         self.how = how
-        self.speech.hold_back(said if how == "restart" else ())
+        self.speech.hold_back(said)
         content = prompt.resume(self.begun, said) if how == "resume" else prompt.content(self.begun, notes=notes)
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         await self.live.conversation.prompt(content)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from semel.gateway import files
-from semel.gateway.places import HOME, Places
+from semel.gateway.places import HOME, Place, Places
 from semel.gateway.record import Record
 from semel.gateway.rpc import RpcError
 from semel.gateway.settings import AgentSettings
@@ -110,7 +110,9 @@ class ToolCalls:
             await running.flush()
         meta = params.get("meta")
         named = echo.tool_call_id(meta)
-        tool, turn = running.announced(named, name, arguments) if running is not None else (named, None)
+        tool, turn = (
+            running.announced(named, name, params.get("given", arguments)) if running is not None else (named, None)
+        )
         asked = Asked(
             who,
             calls.Call(
@@ -124,7 +126,7 @@ class ToolCalls:
         if running is not None and what.home and made.outcome == "said" and what.kind in ("text", "file"):
             running.sent(what.text)
         self.kick()
-        return _answer(made, what, list(self.places.names(who.key)), who.home is not None)
+        return _answer(made, list(self.places.names(who.key)), who.home is not None)
 
     async def _do(self, name: str, asked: Asked) -> tuple[Made, Say]:
         what, blob = await _TOOLS[name](self, asked)
@@ -138,14 +140,14 @@ class ToolCalls:
 
     async def _message(self, asked: Asked) -> tuple[Say, Json | None]:
         text = _text(asked.arguments, "text")
-        return self._say(asked, text, asked.arguments.get("to")), None
+        return self._say(asked, text, self._place(asked, asked.arguments.get("to")), {}), None
 
-    def _say(self, asked: Asked, text: str, to: Any, **rest: Any) -> Say:
-        place = self.places.resolve(asked.who.key, asked.who.home, to if isinstance(to, str) else None)
-        op = rest.pop("op", None)
-        legs = self.places.legs(place.dest, asked.who.key, text, op) if place.dest else ()
-        if rest.pop("silent", False):
-            legs = ()
+    def _place(self, asked: Asked, to: Any) -> Place:
+        return self.places.resolve(asked.who.key, asked.who.home, to if isinstance(to, str) else None)
+
+    def _say(self, asked: Asked, text: str, place: Place, op: Json | None = None, **rest: Any) -> Say:
+        """A claim of this call. `op` {} or more: the first part is that operation; None: nothing needs to leave."""
+        legs = self.places.legs(place.dest, asked.who.key, text, op) if place.dest and op is not None else ()
         return Say("tool", text, place.dest, home=place.home, legs=legs, problem=place.problem, **rest)
 
     async def _file(self, asked: Asked) -> tuple[Say, Json | None]:
@@ -156,28 +158,27 @@ class ToolCalls:
             return Say("tool", caption, None, kind="file", problem=str(no)), None
         row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}
         op = {"kind": "file", "file": blob.id, "name": blob.name, "mime": blob.mime}
-        say = self._say(
-            asked, caption, asked.arguments.get("to"), kind="file", op=op, more={"kind": "file", "files": [row]}
-        )
-        return say, row
+        place, more = self._place(asked, asked.arguments.get("to")), {"kind": "file", "files": [row]}
+        return self._say(asked, caption, place, op, kind="file", more=more), row
 
     async def _reaction(self, asked: Asked) -> tuple[Say, Json | None]:
         emoji = _text(asked.arguments, "emoji")
         found = await self._message_of(asked)
         if found is None:
             return Say("tool", emoji, None, kind="reaction", problem=_no_message(asked)), None
-        op = {"kind": "react", **found.op}
+        op = {"kind": "react", **found.op} if found.op else None
         more = {"kind": "reaction", "emoji": emoji, "of": found.seq}
-        return self._say(asked, emoji, None, kind="reaction", op=op, more=more, silent=not found.op), None
+        return self._say(asked, emoji, self._place(asked, None), op, kind="reaction", more=more), None
 
     async def _edit(self, asked: Asked) -> tuple[Say, Json | None]:
         text = _text(asked.arguments, "text")
         found = await self._message_of(asked)
         if found is None or not found.own:
             return Say("tool", text, None, kind="edit", problem=_no_message(asked)), None
-        op = {"kind": "edit", **found.op}
+        op = {"kind": "edit", **found.op} if found.op else None
         more = {"kind": "edit", "of": found.seq}
-        return self._say(asked, text, found.dest, kind="edit", op=op, more=more, silent=not found.op), None
+        place = self.places.at(found.dest, asked.who.home)
+        return self._say(asked, text, place, op, kind="edit", more=more), None
 
     async def _message_of(self, asked: Asked) -> lookup.Message | None:
         wanted = asked.arguments.get("message")
@@ -188,7 +189,8 @@ class ToolCalls:
         question = _text(asked.arguments, "question")
         options = [str(o) for o in asked.arguments.get("options") or []]
         text = question if not options else question + "\n" + "\n".join(f"{n}. {o}" for n, o in enumerate(options, 1))
-        return self._say(asked, text, None, kind="ask", more={"kind": "ask", "options": options}), None
+        more = {"kind": "ask", "options": options}
+        return self._say(asked, text, self._place(asked, None), {}, kind="ask", more=more), None
 
 
 _TOOLS: dict[str, Callable[[ToolCalls, Asked], Any]] = {
@@ -221,25 +223,22 @@ def _no_message(asked: Asked) -> str:
 
 
 def _instructions(home: bool, names: list[str]) -> str:
-    lines = [
-        "Semel delivers what you say. The text you write in a turn reaches the person by itself, so these tools are for speaking "
-        "while you work, for files, reactions and questions, and for speaking elsewhere.",
-        "A text you sent with send_message needs no repetition in your closing text; if you repeat it word for word it is shown once.",
-    ]
     where = ([HOME] if home else []) + names
-    lines.append(f"Destinations: {', '.join(where) if where else 'none'}.")
-    return "\n".join(lines)
+    return (
+        "Semel delivers what you say. The text you write in a turn reaches the person by itself, so these tools are "
+        "for speaking while you work, for files, reactions and questions, and for speaking elsewhere.\n"
+        "A text you sent with send_message needs no repetition in your closing text; if you repeat it word for word "
+        f"it is shown once.\nDestinations: {', '.join(where) or 'none'}."
+    )
 
 
-def _answer(made: Made, what: Say, names: list[str], home: bool) -> Json:
+def _answer(made: Made, names: list[str], home: bool) -> Json:
     data = {"outcome": made.outcome, "id": f"c{made.claim}", "to": made.dest}
     if made.outcome == "said":
         return {"ok": True, "text": f"sent (id c{made.claim})", "data": data}
     if made.outcome == "echo":
-        text = "already said: this very text reached the person before in this turn. Nothing is missing; do not send it again."
+        text = "already said: this very text reached the person before. Nothing is missing; do not send it again."
         return {"ok": True, "text": text, "data": data}
     where = ([HOME] if home else []) + names
-    text = (
-        f"refused: {made.reason}. Nothing was sent. Destinations that exist: {', '.join(where) if where else 'none'}."
-    )
+    text = f"refused: {made.reason}. Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
     return {"ok": False, "text": text, "data": {**data, "reason": made.reason}}

@@ -150,8 +150,8 @@ class Views:
         story = await self.record.read(why.story, ref)
         if story is None:
             raise NotFound(
-                f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), an event's key "
-                "or a platform's message id"
+                f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
+                "an event's key or a platform's message id"
             )
         return story
 

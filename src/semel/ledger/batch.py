@@ -17,6 +17,7 @@ import apsw
 from semel.ledger.job import Job
 from semel.ledger.refusals import failure
 from semel.ledger.sql import STORAGE_FAULTS, Queries, Tx
+from semel.ledger.wal import Wal
 
 _NOT_A_RESULT = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
@@ -52,13 +53,11 @@ class Committer:
         self._path = path
         self._named = named
         self._clock = clock
-        self._wal_pages = 0
-        self._moved_pages = 0  # of these, already in the database file
+        self._wal = Wal(db)
         self.commits = 0
         self.transactions = 0
         self.failures = 0
         self.last_failure: str | None = None
-        db.set_wal_hook(self._wal_grew)  # also switches automatic checkpoints off
 
     def __repr__(self) -> str:
         return f"<Committer {self.transactions} transactions in {self.commits} commits, {self.failures} failed>"
@@ -72,7 +71,7 @@ class Committer:
             else:
                 for job in jobs:
                     self._run_guarded(job)
-                self._cursor.execute("COMMIT")
+                self._finish()
         except BaseException as fault:
             self._fail(jobs, fault)
             return
@@ -92,7 +91,10 @@ class Committer:
     def _run_alone(self, job: Job) -> None:
         # A batch of one needs no savepoint: the transaction is its own.
         perform(job, Tx(self._cursor, self._named, self._clock()))
-        self._cursor.execute("COMMIT" if job.error is None else "ROLLBACK")
+        if job.error is None:
+            self._finish()
+        else:
+            self._undo()
 
     def _run_guarded(self, job: Job) -> None:
         run = self._cursor.execute
@@ -107,16 +109,23 @@ class Committer:
             try:
                 self._cursor.execute("ROLLBACK")
             except apsw.Error:
-                pass  # SQLite rolls back by itself when the next transaction finds the log unfinished
+                pass  # the disk is failing: the next batch finds it open, fails too, and tries again
 
     def _fail(self, jobs: Sequence[Job], fault: BaseException) -> None:
         errno = self._db.system_errno
         self._undo()
-        self._overwrite()
         self.failures += 1
         self.last_failure = str(failure(fault, self._path, errno))
         for job in jobs:
             job.fail(failure(fault, self._path, errno))
+
+    def _finish(self) -> None:
+        try:
+            self._cursor.execute("COMMIT")
+        except apsw.Error:
+            self._undo()
+            self._overwrite()
+            raise
 
     def _overwrite(self) -> None:
         # If the sync failed, the log may hold the whole batch, commit mark and all, and a crash before the
@@ -129,32 +138,17 @@ class Committer:
         except apsw.Error:
             self._undo()  # the disk is still failing: the next commit that succeeds does it
 
-    # ------------------------------------------------------------ the write-ahead log
-
-    def _wal_grew(self, db: apsw.Connection, name: str, pages: int) -> int:
-        if pages < self._moved_pages:
-            self._moved_pages = 0  # the log began again from its start
-        self._wal_pages = pages
-        return apsw.SQLITE_OK
-
     @property
     def backlog(self) -> int:
-        """Pages in the write-ahead log that are not yet in the database file."""
-        return self._wal_pages - self._moved_pages
+        """Pages (4 KiB) of the write-ahead log that are not yet in the database file."""
+        return self._wal.backlog
 
     def checkpoint(self) -> None:
-        """Move the log into the database file, as far as readers let it (PASSIVE: it waits for nobody).
-
-        The log file is kept and written over: that is 2.7 times cheaper than appending to a new one.
-        A failure is no loss: the log holds everything, and a later checkpoint moves it.
-        """
+        """Move the log into the file. A failure is only noted: nothing is lost by it."""
         try:
-            pages, moved = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._wal.checkpoint()
         except apsw.Error as fault:
             self.last_failure = str(failure(fault, self._path, self._db.system_errno))
-            self._moved_pages = self._wal_pages  # no hurry to fail again: the next commit brings it back
-            return
-        self._wal_pages, self._moved_pages = pages, moved
 
     def state(self) -> dict[str, Any]:
         """Numbers for `semel doctor`."""
@@ -163,8 +157,8 @@ class Committer:
             "transactions": self.transactions,
             "failures": self.failures,
             "last_failure": self.last_failure,
-            "wal_pages": self._wal_pages,
-            "backlog_pages": self.backlog,
+            "wal_pages": self._wal.pages,
+            "backlog_pages": self._wal.backlog,
         }
 
     def close(self) -> None:

@@ -63,7 +63,8 @@ def call(tx: Tx, made: Call, what: speak.Say, blob: dict[str, Any] | None = None
     turn = _turn(tx, who, made)
     caller = speak.Caller(
         session=who.session, key=who.key, turn=turn.id if turn else None, root=turn.root if turn else None,
-        turn_how=(turn.how if turn else None) or "start", spawn=who.spawn, conn=made.conn, call=made.call, tool=made.tool,
+        turn_how=(turn.how if turn else None) or "start", spawn=who.spawn, conn=made.conn, call=made.call,
+        tool=made.tool,
         args=made.args, late=turn is not None and turn.state in ("done", "failed"),
     )  # fmt: skip
     fence = _fenced(who, turn)

@@ -1,4 +1,4 @@
-"""Connections to the ledger's file, set up the way docs/decisions measured it."""
+"""Connections to the ledger's file, set up as docs/decisions/ledger-storage.md decided."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_durable(db: apsw.Connection, path: Path) -> None:
         db.execute("PRAGMA checkpoint_fullfsync = ON")
     # The log file is kept for reuse, but one that a slow reader made huge is cut at its next start.
     db.execute("PRAGMA journal_size_limit = 67108864")
-    db.wal_autocheckpoint(0)
+    db.wal_autocheckpoint(0)  # semel.ledger.wal does it
 
 
 class _patience:

@@ -55,9 +55,7 @@ class Job:
             try:
                 call()
             except Exception as error:
-                loop.call_exception_handler(
-                    {"message": f"publishing after {self!r} failed", "exception": error}
-                )
+                loop.call_exception_handler({"message": f"publishing after {self!r} failed", "exception": error})
         if future.done():  # its task was cancelled; what it asked for has happened all the same
             return
         if self.error is None:

@@ -36,9 +36,7 @@ def steps() -> tuple[Step, ...]:
     """The way from nothing to the newest version."""
     ledger = resources.files("semel.ledger")
     files = sorted(
-        (f.name, f.read_text("utf-8"))
-        for f in ledger.joinpath("migrations").iterdir()
-        if f.name.endswith(".sql")
+        (f.name, f.read_text("utf-8")) for f in ledger.joinpath("migrations").iterdir() if f.name.endswith(".sql")
     )
     return read_steps(ledger.joinpath("schema.sql").read_text("utf-8"), files)
 
@@ -49,9 +47,7 @@ def read_steps(schema: str, files: Sequence[tuple[str, str]]) -> tuple[Step, ...
     for file, sql in files:
         match = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", file)
         if match is None or int(match[1]) != found[-1].version + 1:
-            raise ValueError(
-                f"migrations/{file}: expected {found[-1].version + 1:04}_what_it_mends.sql"
-            )
+            raise ValueError(f"migrations/{file}: expected {found[-1].version + 1:04}_what_it_mends.sql")
         found.append(Step(int(match[1]), match[2], sql))
     return tuple(found)
 
@@ -71,9 +67,7 @@ def version(db: apsw.Connection, path: Path) -> int:
     return 0
 
 
-def bring_up(
-    db: apsw.Connection, way: Sequence[Step], named: Queries, path: Path, *, name: str, now: int
-) -> None:
+def bring_up(db: apsw.Connection, way: Sequence[Step], named: Queries, path: Path, *, name: str, now: int) -> None:
     """Bring the file from whatever version it has to the newest.
 
     `name` and `now` (ms) become the identity of a ledger that is created here.
@@ -88,9 +82,7 @@ def bring_up(
         _migrate(db, step, path)
 
 
-def _create(
-    db: apsw.Connection, way: Sequence[Step], named: Queries, path: Path, name: str, now: int
-) -> None:
+def _create(db: apsw.Connection, way: Sequence[Step], named: Queries, path: Path, name: str, now: int) -> None:
     # One transaction: a crash inside it leaves an empty file, which the next start takes as new.
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -147,9 +139,7 @@ def _undo(db: apsw.Connection) -> None:
 
 
 def _rows(db: apsw.Connection) -> dict[str, int]:
-    tables = db.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
-    ).fetchall()
+    tables = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall()
     return {str(name): db.execute(f'SELECT count(*) FROM "{name}"').get for (name,) in tables}
 
 

@@ -7,12 +7,13 @@ here its effects become rows, together with the notices and with what watchers w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from semel.law import backoff
 from semel.law import delivery as law
-from semel.ledger import entries, parts, undelivered
+from semel.ledger import entries, moves, parts, undelivered
+from semel.ledger.moves import Move
 from semel.ledger.parts import PARKED
 from semel.ledger.sql import Row, Tx
 
@@ -67,35 +68,6 @@ class Outcome:
     receipt: str | None = None
     why: str | None = None
     retry_after: int | None = None
-
-
-@dataclass
-class _Draft:
-    """A part's row as it will be."""
-
-    row: Row
-    state: law.State
-    due: int
-    first: int | None
-    attempts: int
-    receipt: str | None
-    error: str | None
-    marked: int
-    effects: list[law.Effect] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, row: Row) -> _Draft:
-        return cls(row, row.state, row.due, row.first, row.attempts, row.receipt, row.error, row.marked)
-
-    def take(self, event: law.Event) -> None:
-        """One step of the table."""
-        done = law.step(self.state, event)
-        self.state = done.state
-        self.effects += done.effects
-        if "clear doubt" in done.effects:
-            self.first = None
-        if "mark" in done.effects:
-            self.marked = 1
 
 
 # ---------------------------------------------------------------- depart
@@ -156,20 +128,20 @@ def _settle(tx: Tx, row: Row, rules: law.Rules, sends: list[Departure], looks: l
             tx.run("part_wait", id=row.id, due=PARKED)
             looks.append(_departure(tx, row, first))
         case "hold":
-            draft = _Draft.of(row)
-            draft.take("hold")
-            _write(tx, draft)
+            move = Move.of(row)
+            move.take("hold")
+            moves.write(tx, move)
         case "again" | "repeat" as event:
             sends.append(_leave(tx, row, event))
 
 
 def _leave(tx: Tx, row: Row, event: law.Event | None = None) -> Departure:
-    draft = _Draft.of(row)
+    move = Move.of(row)
     for each in (event, "departs") if event else ("departs",):
-        draft.take(each)  # type: ignore[arg-type]
-    tx.run("part_depart", id=row.id, state=draft.state, now=tx.now, marked=draft.marked)
-    _show(tx, row.claim)
-    return _departure(tx, row, row.first if row.first is not None else tx.now, marked=bool(draft.marked))
+        move.take(each)  # type: ignore[arg-type]
+    tx.run("part_depart", id=row.id, state=move.state, now=tx.now, marked=move.marked)
+    moves.show_again(tx, row.claim)
+    return _departure(tx, row, row.first if row.first is not None else tx.now, marked=bool(move.marked))
 
 
 def _departure(tx: Tx, row: Row, first: int, marked: bool | None = None) -> Departure:
@@ -202,55 +174,56 @@ def receipt(tx: Tx, part: int, outcome: Outcome, rules: law.Rules, *, jitter: fl
     otherwise changes nothing.
     """
     row = parts.get(tx, part)
-    draft = _Draft.of(row)
-    if outcome.what in ("found", "receipt") and "found" in law.TABLE[draft.state]:
-        draft.take("receipt" if row.state == "sending" else "found")
-        draft.receipt, draft.error = outcome.receipt, None
+    move = Move.of(row)
+    if outcome.what in ("found", "receipt") and "found" in law.TABLE[move.state]:
+        move.take("receipt" if row.state == "sending" else "found")
+        move.receipt, move.error = outcome.receipt, None
     elif row.state == "sending":
-        _attempted(tx, draft, outcome, rules, jitter)
+        _attempted(tx, move, outcome, rules, jitter)
     elif row.state == "unknown":
-        _looked(tx, draft, outcome, rules)
+        _looked(tx, move, outcome, rules)
     else:
-        return draft.state
-    _write(tx, draft)
-    return draft.state
+        return move.state
+    moves.write(tx, move)
+    return move.state
 
 
-def _attempted(tx: Tx, draft: _Draft, outcome: Outcome, rules: law.Rules, jitter: float) -> None:
+def _attempted(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules, jitter: float) -> None:
     """An attempt ended without a receipt."""
-    row = draft.row
+    row = move.row
     doubt = row.first != row.due  # an attempt before this one may have arrived
-    draft.error = outcome.why
+    move.error = outcome.why
     if outcome.what == "refused":
         for each in law.refused(doubt=doubt):
-            draft.take(each)
+            move.take(each)
         return
     event: law.Event = "silence"
+    asked = outcome.retry_after or 0
     if outcome.what == "not sent":
-        event = law.not_sent(rules, doubt=doubt, attempts=row.attempts, since=row.at, now=tx.now)
-    draft.take(event)
+        event = law.not_sent(rules, doubt=doubt, attempts=row.attempts, since=row.at, now=tx.now, wait=asked)
+    move.take(event)
     if event == "gave up":
-        draft.error = f"given up after {row.attempts} attempts; the last one failed: {outcome.why}"
+        move.error = f"given up after {row.attempts} attempts; the last one failed: {outcome.why}"
         return
-    wait = backoff.delay(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=outcome.retry_after)
-    draft.due = tx.now + wait
-    if draft.state == "unknown":
-        match law.resolve(rules, first=draft.first or row.due, now=tx.now):
+    wait = backoff.delay(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=asked)
+    move.due = tx.now + min(wait, rules.horizon)
+    if move.state == "unknown":
+        match law.resolve(rules, first=move.first or row.due, now=tx.now):
             case "hold":
-                draft.take("hold")
+                move.take("hold")
             case "look":
-                draft.due = tx.now + max(1, rules.settle)
+                move.due = tx.now + max(1, rules.settle)
 
 
-def _looked(tx: Tx, draft: _Draft, outcome: Outcome, rules: law.Rules) -> None:
+def _looked(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules) -> None:
     """A look-up ended without finding it."""
-    draft.error = outcome.why or draft.error
+    move.error = outcome.why or move.error
     if outcome.what in ("absent", "hold"):
-        draft.take(outcome.what)
-        draft.due = tx.now
+        move.take(outcome.what)
+        move.due = tx.now
     else:
-        elapsed = tx.now - (draft.first or draft.row.at)
-        draft.due = tx.now + backoff.look_again(elapsed=elapsed, settle=rules.settle)
+        elapsed = tx.now - (move.first or move.row.at)
+        move.due = tx.now + backoff.look_again(elapsed=elapsed, settle=rules.settle)
 
 
 # ---------------------------------------------------------------- start-up
@@ -263,10 +236,10 @@ def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
     channels that parts wait for and that are not configured any more, with the number of parts.
     """
     for found in tx.all("parts_left_sending"):
-        draft = _Draft.of(parts.get(tx, found.id))
-        draft.take("silence")
-        draft.error = "the gateway stopped before the answer came"
-        _write(tx, draft)
+        move = Move.of(parts.get(tx, found.id))
+        move.take("silence")
+        move.error = "the gateway stopped before the answer came"
+        moves.write(tx, move)
     for found in tx.all("parts_left_unknown"):
         known = rules.get(found.channel)
         tx.run("part_wait", id=found.id, due=tx.now + (known.settle if known else 0))
@@ -286,13 +259,13 @@ def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
     Raises parts.NoSuchPart, law.NotAllowed.
     """
     row = parts.get(tx, part)
-    draft = _Draft.of(row)
-    draft.take(decision)
+    move = Move.of(row)
+    move.take(decision)
     if decision == "resend":
-        draft.due, draft.attempts, draft.error = tx.now, 0, None
+        move.due, move.attempts, move.error = tx.now, 0, None
     if decision == "drop":
         undelivered.dropped(tx, row)
-    _write(tx, draft)
+    moves.write(tx, move)
     return parts.show(tx, part)
 
 
@@ -304,40 +277,8 @@ def arrived_as(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
     row = parts.get(tx, part)
     if row.channel != channel or "found" not in law.TABLE[row.state]:
         return False
-    draft = _Draft.of(row)
-    draft.take("found")
-    draft.receipt, draft.error = platform_id, None
-    _write(tx, draft)
+    move = Move.of(row)
+    move.take("found")
+    move.receipt, move.error = platform_id, None
+    moves.write(tx, move)
     return True
-
-
-# ---------------------------------------------------------------- effects
-
-
-def _write(tx: Tx, draft: _Draft) -> None:
-    """The row as it is now, and what its steps ask for, in one transaction."""
-    row = draft.row
-    tx.run(
-        "part_set", id=row.id, state=draft.state, due=draft.due, first=draft.first, attempts=draft.attempts,
-        receipt=draft.receipt, error=draft.error, marked=draft.marked,
-    )  # fmt: skip
-    if "tell" in draft.effects:
-        undelivered.notice(tx, row, draft.state, draft.error)
-    if "join tail" in draft.effects:
-        tx.run("part_join_tail", id=row.id)
-    if "advance" in draft.effects:
-        _advance(tx, row.dest)
-    _show(tx, row.claim)
-
-
-def _advance(tx: Tx, dest: str) -> None:
-    """The line moves on: its new head may leave."""
-    head = tx.one("line_head", dest=dest)
-    if head is not None and head.due == PARKED:
-        tx.run("part_wait", id=head.id, due=tx.now)
-
-
-def _show(tx: Tx, claim: int) -> None:
-    """Watchers see the delivery change, wherever the claim was recorded."""
-    for entry in tx.all("entries_of_claim", claim=claim):
-        entries.touch_entry(tx, entry.session, entry.seq)

@@ -29,9 +29,7 @@ def show(tx: Tx, part: int) -> dict[str, Any]:
     return part_json(get(tx, part))
 
 
-def newest(
-    tx: Tx, state: str | None = None, limit: int = 100, before: int | None = None
-) -> list[dict[str, Any]]:
+def newest(tx: Tx, state: str | None = None, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
     """Parts, newest first; `before` is an id, for the next page."""
     before = PARKED if before is None else before
     if state is None:

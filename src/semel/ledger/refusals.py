@@ -61,9 +61,7 @@ def file_system(folder: Path, mounts: Path) -> str:
     for line in lines:
         fields, _, rest = line.partition(" - ")
         point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields.split(" ")[4])
-        if len(point) >= best and folder.resolve().is_relative_to(
-            point
-        ):  # a later mount covers an earlier one
+        if len(point) >= best and folder.resolve().is_relative_to(point):  # a later mount covers an earlier one
             best, kind = len(point), rest.split(" ")[0]
     return kind
 
@@ -109,6 +107,4 @@ def _why(fault: BaseException, system: int) -> str:
 
 def place_without_wal(path: Path, mode: str) -> LedgerPlace:
     """SQLite would not use a write-ahead log here."""
-    return LedgerPlace(
-        path=path, place=f"a file system that allows only journal mode {mode} ({sys.platform})"
-    )
+    return LedgerPlace(path=path, place=f"a file system that allows only journal mode {mode} ({sys.platform})")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from semel.law import echo
 from semel.law.verbatim import verbatim_digest
 from semel.ledger import entries
-from semel.ledger.sql import Row, Tx
+from semel.ledger.sql import Tx
 
 Kind = Literal["text", "file", "reaction", "edit", "ask"]
 

@@ -54,8 +54,6 @@ class Store:
         how = "closed" if self._closed else repr(self._writer or self._committer or "read only")
         return f"<Store {self.path} {how}>"
 
-    # ------------------------------------------------------------ opening
-
     @classmethod
     def open(
         cls,
@@ -110,8 +108,6 @@ class Store:
         db = connect(path)
         prepare(db, path, migrate.steps(), clock())
         return cls(path, Committer(db, path, queries(), clock), None)
-
-    # ------------------------------------------------------------ using
 
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `fn(tx, ...)` as one transaction. Returns when it is durable.
@@ -171,8 +167,6 @@ class Store:
             **(self._committer.state() if self._committer else {"readonly": True}),
         }
 
-    # ------------------------------------------------------------ closing
-
     def close(self) -> None:
         """Finish what was submitted, move the log into the file, let the lock go. Twice is fine."""
         if self._closed:
@@ -190,9 +184,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
     def _writer_or_refuse(self) -> Writer:

@@ -1,7 +1,7 @@
 """Group commit, the thread: the next batch is whatever queued while the last one synced.
 
 One client pays nothing for it (it never waits for a batch to fill), 64 clients share one sync of the disk.
-Measured: bench/ledger.py and docs/decisions.
+Measured: `python -m bench.ledger`; docs/decisions/ledger-storage.md.
 """
 
 from __future__ import annotations
