@@ -1,0 +1,139 @@
+"""Whole turns through the ledger, as the gateway runs them: hear, begin, finish; three commits that each wait for the disk.
+
+The reference writes the same bytes in three pieces to the same disk, syncing each. "One commit per turn" is a ledger
+without group commit: each turn's three steps in one transaction, one turn after the other. The slowed disk adds
+2 ms to each commit, as a cloud volume does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.ledger_raw import overwrite_per_second
+from semel.gateway.hub import Hub
+from semel.gateway.record import Record
+from semel.law.identity import digest
+from semel.ledger import show, turns
+from semel.ledger.batch import Committer
+from semel.ledger.hear import Event, To, hear
+from semel.ledger.speak import Caller, Say
+from semel.ledger.sql import Tx
+from semel.ledger.store import Store
+
+SECONDS = 2.0
+ROUNDS = 3
+TEXT = "Could you look at the failing build on the release branch? " * 17  # 1 KB, both ways
+
+
+def event(key: str) -> Event:
+    return Event("bench", key, "message", TEXT, digest({"text": TEXT}))
+
+
+def run_turn(tx: Tx, key: str, session: int) -> None:
+    """A turn in one transaction: what a ledger without group commit would do at best."""
+    hear(tx, event(key), [To(f"s{session}", "demo", f"web:s{session}")])
+    begun = turns.begin(tx, session, "bench")
+    assert isinstance(begun, turns.Begun)
+    end(tx, begun)
+
+
+def end(tx: Tx, begun: turns.Begun) -> None:
+    fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+    caller = Caller(begun.session, begun.key, begun.turn, begun.root)
+    block = show.Block(1, (Say("block", TEXT, begun.home),))
+    show.finish(tx, fence, caller, [block], show.Slots(), show.End("answered", "end_turn"))
+
+
+async def turn(record: Record, name: str, key: str) -> None:
+    """A turn as the gateway runs it."""
+    heard = await record.write(hear, event(key), [To(name, "demo", f"web:{name}")])
+    begun = await record.write(turns.begin, heard.woken[0], "bench")
+    assert isinstance(begun, turns.Begun)
+    await record.write(end, begun)
+
+
+async def clients(store: Store, number: int, tag: str, seconds: float = SECONDS) -> tuple[float, list[float]]:
+    """Turns per second of so many sessions at once, and the seconds each turn took."""
+    record = Record(store, Hub())
+    times: list[float] = []
+    stop = time.perf_counter() + seconds
+
+    async def client(n: int) -> None:
+        while (start := time.perf_counter()) < stop:
+            await turn(record, f"s{n + 1}", f"{tag}.{n}.{start}")
+            times.append(time.perf_counter() - start)
+
+    start = time.perf_counter()
+    await asyncio.gather(*(client(n) for n in range(number)))
+    return len(times) / (time.perf_counter() - start), sorted(times)
+
+
+async def alone(store: Store, tag: str, seconds: float = SECONDS) -> float:
+    """Turns per second with one commit per turn, one after the other."""
+    record = Record(store, Hub())
+    await turn(record, "s1", f"{tag}.first")
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        await record.write(run_turn, f"{tag}.{count}", 1)
+        count += 1
+    return count / (time.perf_counter() - start)
+
+
+def written() -> int:
+    """Bytes this process has written."""
+    lines = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(lines["wchar"])
+
+
+def slowed(commit: Callable[..., Any]) -> Callable[..., Any]:
+    def slow(self: Committer, *args: Any) -> Any:
+        done = commit(self, *args)
+        time.sleep(0.002)
+        return done
+
+    return slow
+
+
+def fast_disk(folder: Path) -> None:
+    seen: dict[int, list[tuple[float, float, float]]] = {}
+    with Store.open(folder / "ledger.db") as store:
+        for number in (1, 8, 64):  # the sessions exist, the log is warm
+            asyncio.run(clients(store, number, f"warm{number}", 0.3))
+        for round in range(ROUNDS):
+            before = written()
+            rate, times = asyncio.run(clients(store, 1, f"r{round}"))
+            size = max(4096, (written() - before) // max(1, len(times)) // 3)
+            raw = overwrite_per_second(folder, size) / 3
+            seen.setdefault(1, []).append((rate, rate / raw, times[len(times) // 2] * 1000))
+            for number in (8, 64):
+                rate, times = asyncio.run(clients(store, number, f"r{round}"))
+                seen.setdefault(number, []).append((rate, rate / raw, times[len(times) // 2] * 1000))
+    print(f"fast disk; the reference writes {size * 3 / 1024:.0f} KiB a turn in three synced pieces: {raw:.0f} turns/s")
+    for number, results in seen.items():
+        rate, ratio, half = (statistics.median(c) for c in zip(*results, strict=True))
+        print(f"  {number:3} sessions {rate:8.0f} turns/s   {ratio:5.2f} x the raw disk   p50 {half:7.2f} ms")
+
+
+def slow_disk(folder: Path) -> None:
+    Committer.commit = slowed(Committer.commit)  # type: ignore[method-assign]
+    with Store.open(folder / "slow.db") as store:
+        single = asyncio.run(alone(store, "alone"))
+        print(f"disk slowed by 2 ms; one commit per turn: {single:.0f} turns/s")
+        for number in (1, 8, 64):
+            rate, times = asyncio.run(clients(store, number, f"slow{number}"))
+            half = times[len(times) // 2] * 1000
+            print(
+                f"  {number:3} sessions {rate:8.0f} turns/s   {rate / single:5.2f} x one commit per turn   p50 {half:7.2f} ms"
+            )
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="semel-bench-") as root:
+        fast_disk(Path(root))
+        slow_disk(Path(root))

@@ -1,0 +1,126 @@
+"""Agents that speak the Agent Client Protocol (ACP) over stdio, as real processes that this package owns."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from semel.agents.acp.births import identity, kill_group_if_same
+from semel.agents.acp.conversation import AcpConversation
+from semel.agents.acp.environment import environment
+from semel.agents.acp.opening import begin
+from semel.agents.acp.process import Process
+from semel.agents.acp.session import TOOLS
+from semel.agents.acp.wire import MAX_LINE, Trace
+from semel.gateway.ports import AgentError, Launch
+
+__all__ = ["AcpAgent", "AcpConversation", "identity", "kill_group_if_same"]
+
+log = logging.getLogger("semel.agents")
+
+
+class AcpAgent:
+    """A configured ACP agent (`semel.gateway.ports.Agent`).
+
+    command      its argv; found on the PATH that the agent will have
+    cwd          its workspace, absolute
+    env          joins the ordinary variables (`environment`)
+    permissions  what becomes of its permission requests: "ask", "allow" or "deny"; the gateway's business
+    hidden       names of variables that never pass from the gateway's own environment
+    trace        a directory: each conversation's wire is kept there, as `semel fold` reads it
+    timeout      seconds for each of initialize, session/load, session/resume and session/new
+    tools        the command of the MCP server it is given; `semel.tools` unless a test says otherwise
+    on_stderr    called with (spawn, line) for each line the agent writes to stderr; default: debug log
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        *,
+        permissions: str = "ask",
+        hidden: Collection[str] = (),
+        trace: Path | None = None,
+        timeout: float = 60.0,
+        tools: Sequence[str] = TOOLS,
+        max_line: int = MAX_LINE,
+        on_stderr: Callable[[int, str], None] | None = None,
+    ) -> None:
+        if not command:
+            raise ValueError(f"agent {name!r} has an empty command")
+        self.name = name
+        self.command = tuple(command)
+        self.cwd = cwd
+        self.env = dict(env or {})
+        self.permissions = permissions
+        self._hidden = hidden
+        self._trace = trace
+        self._timeout = timeout
+        self._tools = tuple(tools)
+        self._max_line = max_line
+        self._on_stderr = on_stderr or self._log_stderr
+
+    def __repr__(self) -> str:
+        return f"<AcpAgent {self.name} {' '.join(self.command)}>"
+
+    def _log_stderr(self, spawn: int, line: str) -> None:
+        log.debug("agent %s (spawn %d): %s", self.name, spawn, line)
+
+    async def open(self, launch: Launch) -> AcpConversation:
+        """Start the process, initialize, then load, resume or make the session. Raises AgentError."""
+        env = self._environment()
+        trace = self._open_trace(launch)
+        try:
+            process = await Process.start(
+                self.command,
+                cwd=self.cwd,
+                env=env,
+                on_start=launch.on_start,
+                log=lambda line: self._heard(launch.spawn, line, trace),
+            )
+        except OSError as error:
+            reason = error.strerror or error
+            raise AgentError(f"agent {self.name!r} could not be started: {reason}") from error
+        conversation = AcpConversation(self.name, process, process.stdout, trace, self._max_line)
+        try:
+            await begin(conversation, launch, str(self.cwd), self._timeout, self._tools)
+        except BaseException:
+            await conversation.close(0.0)
+            raise
+        return conversation
+
+    def _environment(self) -> dict[str, str]:
+        """The agent's environment; looks whether it can be started at all. Raises AgentError."""
+        env = environment(self.command, self.env, hidden=self._hidden)
+        if not self.cwd.is_dir():
+            raise AgentError(f"the workspace of agent {self.name!r} is not a directory: {self.cwd}")
+        program = self.command[0]
+        if shutil.which(str(self.cwd / program) if "/" in program else program, path=env["PATH"]) is None:
+            raise AgentError(
+                f"command not found: {program!r} of agent {self.name!r}. "
+                f"Install it, or correct `command` under [agents.{self.name}]"
+            )
+        return env
+
+    def _heard(self, spawn: int, line: str, trace: Trace | None) -> None:
+        if trace:
+            trace.note("stderr", line)
+        self._on_stderr(spawn, line)
+
+    def _open_trace(self, launch: Launch) -> Trace | None:
+        if self._trace is None:
+            return None
+        session = re.sub(r"[^A-Za-z0-9.-]+", "-", launch.session)[:80]
+        path = self._trace / f"{self.name}-{session}-{launch.spawn}.jsonl"
+        try:
+            trace = Trace(path, launch.token)
+        except OSError as error:
+            log.warning("no trace of agent %s can be kept in %s: %s", self.name, path, error)
+            return None
+        trace.note("note", {"spawn": list(self.command), "cwd": str(self.cwd)})
+        return trace

@@ -1,0 +1,48 @@
+"""`python -m semel.agents.demo`: see the package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from semel.agents.demo.agent import DemoAgent, Options
+from semel.agents.demo.memory import default_state
+from semel.agents.demo.rpc import received
+
+USAGE = "usage: python -m semel.agents.demo [--state DIR] [--script FILE] [--log FILE] [--instant]"
+
+
+def options(arguments: list[str]) -> Options:
+    """From the command line, else the environment. Exits with 2 on wrong usage."""
+    given: dict[str, str] = {}
+    rest = iter(arguments)
+    for one in rest:
+        name = one.removeprefix("--")
+        value = "1" if name == "instant" else next(rest, None)
+        if name not in ("state", "script", "log", "instant") or value is None:
+            sys.stderr.write(USAGE + "\n")
+            sys.exit(2)
+        given[name] = value
+    log = given.get("log") or os.environ.get("SEMEL_DEMO_LOG")
+    return Options(
+        state=Path(given["state"]) if "state" in given else default_state(),
+        script=given.get("script") or os.environ.get("SEMEL_DEMO_SCRIPT"),
+        log=Path(log) if log else None,
+        instant="instant" in given,
+    )
+
+
+def main() -> None:
+    agent = DemoAgent(options(sys.argv[1:]))
+    try:
+        for message in received():
+            agent.handle(message)
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass
+    agent.close()
+    os._exit(0)  # a prompt's thread may be anywhere; nothing is buffered
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Agents found on PATH are named with the lines that would use each, and never started."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from semel.agents.found import found_on_path
+
+
+def test_agents_on_path_are_named_with_lines_that_are_toml_and_nothing_is_run(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    for name in ("claude-agent-acp", "opencode", "codex-acp", "unrelated"):
+        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "gemini").write_text("not executable")
+    found = found_on_path(str(tmp_path))
+    assert [(one["name"], one["command"]) for one in found] == [
+        ("claude", ["claude-agent-acp"]),
+        ("codex", ["codex-acp"]),
+        ("opencode", ["opencode", "acp"]),
+    ]
+    agents = tomllib.loads("\n\n".join(one["line"] for one in found))["agents"]
+    assert agents["opencode"] == {"kind": "acp", "command": ["opencode", "acp"]}
+    assert agents["claude"]["env"] == {"ENABLE_TOOL_SEARCH": "false"}
+    assert not ran.exists()
+
+
+def test_an_empty_path_finds_nobody(tmp_path: Path) -> None:
+    assert found_on_path(str(tmp_path)) == []

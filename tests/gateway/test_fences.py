@@ -1,0 +1,118 @@
+"""Law 10: whose call is this? Calls over the real socket with real tokens, from processes that live, finished or died."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_world import World, script, until
+
+from semel.gateway.rpc import RpcError
+from semel.ledger.turns import Fence, release
+
+Json = dict[str, Any]
+
+
+def token_of(w: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tokens of the agents that will be started, in order."""
+    made: list[str] = []
+    mint = secrets.token_urlsafe
+
+    def noted(size: int) -> str:
+        made.append(mint(size))
+        return made[-1]
+
+    monkeypatch.setattr("semel.gateway.spawns.secrets.token_urlsafe", noted)
+    return made
+
+
+async def call(w: World, token: str, text: str, **more: Any) -> Json:
+    params = {"token": token, "conn": "c1", "call": secrets.token_hex(8), "name": "send_message", "meta": {}}
+    return await w.gateway.tools("call", {**params, "arguments": {"text": text}, **more})
+
+
+async def test_a_call_after_its_turn_finished_is_late_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with World(tmp_path) as w:
+        tokens = token_of(w, monkeypatch)
+        await w.ask(script("done"))
+        answer = await call(w, tokens[0], "One more thing.")
+        assert answer["ok"]
+        entry = (await w.entries())[-1]
+        assert (entry["text"], entry["late"]) == ("One more thing.", True)
+
+
+async def test_a_call_after_a_cancel_is_refused_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with World(tmp_path) as w:
+        tokens = token_of(w, monkeypatch)
+        mark = tmp_path / "began"
+        await w.gateway.say("s", script("x", {"touch": str(mark)}, {"hang": True}))
+        await until(_exists(mark))
+        await w.gateway.stop_turn("s", "me")
+        await w.idle()
+        answer = await call(w, tokens[0], "Never.")
+        assert not answer["ok"]
+        assert "cancelled" in answer["text"]
+        story = await w.gateway.why(answer["data"]["id"])
+        assert any("refused" in line["text"] for line in story["lines"])
+
+
+async def test_a_call_from_a_dead_process_is_refused_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with World(tmp_path) as w:
+        tokens = token_of(w, monkeypatch)
+        await w.ask(script("one"))
+        await w.gateway.spawns.drop(next(iter(w.gateway.spawns.live.values())), "test")
+        answer = await call(w, tokens[0], "From an orphan.")
+        assert not answer["ok"]
+        assert "From an orphan." not in await w.texts()
+        assert any("ended" in text for text in await w.texts("s", "notice"))
+
+
+async def test_a_strangers_call_is_counted_and_not_recorded(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script("one"))
+        before = await w.entries()
+        with pytest.raises(RpcError):
+            await call(w, "no such token", "Hello?")
+        assert await w.entries() == before
+        assert (await w.gateway.metrics())["semel_strangers_total"] == 1
+
+
+async def test_the_same_call_id_is_one_message_however_often_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with World(tmp_path) as w:
+        tokens = token_of(w, monkeypatch)
+        await w.ask(script("one"))
+        answers = await asyncio.gather(*(call(w, tokens[0], "Once.", call="same") for _ in range(5)))
+        assert {a["data"]["id"] for a in answers} == {answers[0]["data"]["id"]}
+        assert (await w.texts("s", "agent")).count("Once.") == 1
+
+
+async def test_one_call_id_for_two_texts_is_an_error_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with World(tmp_path) as w:
+        tokens = token_of(w, monkeypatch)
+        await w.ask(script("one"))
+        await call(w, tokens[0], "First.", call="same")
+        with pytest.raises(RpcError, match="mint a new id"):
+            await call(w, tokens[0], "Second.", call="same")
+
+
+async def test_a_turn_whose_fence_moved_on_cannot_write(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script("one"))
+        with pytest.raises(Exception, match="no longer runs"):
+            await w.gateway.record.write(release, Fence(1, 1, 1))
+
+
+def _exists(path: Path) -> Any:
+    async def there() -> bool:
+        return path.exists()
+
+    return there
