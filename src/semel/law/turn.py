@@ -79,5 +79,6 @@ def after_loss(*, attempt: int, tools_started: bool, restored: bool, history_com
         return Next("resume")
     return Next(
         "give up",
-        "a tool call had started, and the agent could not restore its session, so running it again could repeat what the tool did",
+        "a tool call had started and the agent could not restore its session: running it again could repeat what "
+        "the tool did",
     )

@@ -84,6 +84,8 @@ def depart(tx: Tx, asks: Mapping[str, Ask], rest: Mapping[str, int] | None = Non
     looks: list[Departure] = []
     times: list[int] = []
     for channel, ask in asks.items():
+        if ask.room <= 0:
+            continue
         full = len(sends) + len(looks) + ask.room
         for row in tx.all("parts_due", channel=channel, now=tx.now, limit=STRIDE):
             if len(sends) + len(looks) >= full:

@@ -66,7 +66,7 @@ CREATE TABLE hearing(
   PRIMARY KEY(event, session)
 ) STRICT;
 CREATE INDEX hearing_waiting ON hearing(session, event) WHERE turn IS NULL;
-CREATE INDEX hearing_turn ON hearing(turn) WHERE turn IS NOT NULL;
+CREATE INDEX hearing_turn ON hearing(turn, event) WHERE turn IS NOT NULL;
 
 -- One run of the agent over the events bound to it. A retry shares its root.
 CREATE TABLE turn(
@@ -128,7 +128,7 @@ CREATE TABLE entry(
   UNIQUE(session, seq)
 ) STRICT;
 CREATE INDEX entry_rev ON entry(session, rev);
-CREATE INDEX entry_turn ON entry(turn) WHERE turn IS NOT NULL;
+CREATE INDEX entry_turn ON entry(turn, seq) WHERE turn IS NOT NULL;
 CREATE INDEX entry_claim ON entry(claim) WHERE claim IS NOT NULL;
 CREATE INDEX entry_tell ON entry(session, seq) WHERE tell = 1;
 CREATE INDEX entry_live ON entry(session, seq) WHERE live = 1;

@@ -7,6 +7,7 @@ wire. The fold holds no clock and does no I/O. Every update costs time in propor
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,9 @@ from .ops import Began, Board, Ended, Grew, Item, Limits, Node, Op
 from .profiles import CAREFUL, Profile
 from .state import State
 from .talk import Talk
+from .v2 import KINDS as V2_KINDS
+from .v2 import WHOLE as V2_WHOLE
+from .v2 import Version2
 
 REPLAYED = frozenset(
     ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update")
@@ -34,10 +38,11 @@ class Fold:
         self.talk = Talk(self.board, profile)
         self.calls = Calls(self.board, profile, limits)
         self.state = State(self.board)
+        self.v2 = Version2(self.board, self.talk, self.calls)
         self._replay: Replay | None = None
         self._before: list[Node] = []
         self._running = 0  # prompts that have not ended
-        self._echo = ""  # the prompt, without white space, while its echo may come
+        self._echoes: deque[str] = deque(maxlen=8)  # prompts, without white space, whose echo may come
         self._user: Block | None = None
 
     def __repr__(self) -> str:
@@ -82,7 +87,7 @@ class Fold:
             self.state.turn()
         self.talk.begun = False
         self._running += 1
-        self._echo = bare(text)
+        self._echoes.append(bare(text))
         if text:
             node = Node(self.board.fresh(), MESSAGE, {"role": "user"})
             node.pieces.append(text)
@@ -118,7 +123,6 @@ class Fold:
             ops += self.calls.finish_all("done" if self.profile.unfinished == "done" else None)
         fields = {"stop": stop} if error is None else {"stop": stop, "error": error}
         self.board.add(Node(self.board.fresh(), "turn", fields)).ended = True
-        self._echo = ""
         return ops
 
     # ---- what the agent said
@@ -168,7 +172,7 @@ class Fold:
         ops = self.talk.interrupt() if call is None or kind == "tool_call" else []
         if self._user is not None:
             ops += self._end_user()
-        ops += self.calls.update(cid, data)
+        ops += self.calls.update(cid, data) + self.v2.refers(cid, data)
         if self.calls.known[cid].started:
             self.talk.happened()
         return ops
@@ -180,7 +184,7 @@ class Fold:
         if not isinstance(text, str) or not text:
             return []
         spare = bare(text)
-        if self._user is None and spare in self._echo:
+        if self._user is None and any(spare in prompt for prompt in self._echoes):
             return []
         ops: list[Op] = []
         mid = data.get("messageId")
@@ -215,8 +219,18 @@ class Fold:
             return self.state.commands(data)
         if kind == "session_info_update":
             return self.state.title(data) + self._signal(data.get("_meta"))
+        if isinstance(kind, str) and kind in V2_KINDS:
+            return self._replayed_whole(kind, data) if self._replay is not None else self.v2.update(kind, data)
         text = retrying(data)
         return self.talk.notices.tell(text) + self.talk.signal() if text is not None else []
+
+    def _replayed_whole(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
+        """v2 replays whole messages: as a v1 replay tells them in one chunk."""
+        content = data.get("content")
+        if self._replay is None or kind not in V2_WHOLE or not isinstance(content, list):
+            return []
+        chunks = [{**data, "content": block} for block in content if isinstance(block, dict)]
+        return [op for chunk in chunks for op in self._replay.update(kind + "_chunk", chunk)]
 
     def _signal(self, meta: object) -> list[Op]:
         found = signalled(meta) if isinstance(meta, dict) else None

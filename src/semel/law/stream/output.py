@@ -261,9 +261,9 @@ class Output:
         joint = _joint(whole[:before][-at:], text[:at])
         mark = "" if joint else whole[before:after]
         gap = (0, 0) if joint else (before, after)
-        self._set(whole[:before] + mark + text[joint:], rank, False)
+        change = self._set(whole[:before] + mark + text[joint:], rank, bool(gap[1]) or self.headless)
         self._gap, self.snapshot = gap, ""
-        return Change(self._joined_head(), True, bool(gap[1]) or self.headless)
+        return change
 
     def overlap(self, text: str) -> int:
         """For sources that flip between deltas and windows: the overlap, if `text` is a window."""

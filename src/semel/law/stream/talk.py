@@ -229,6 +229,8 @@ class Talk:
 
         None: it does not.
         """
+        if not block.size:
+            return None
         if block.streamed and len(text) >= block.size:
             whole = block.text()
             if text.startswith(whole) and telling(whole):
@@ -238,7 +240,7 @@ class Talk:
     def _thought_copy(self, block: Block, text: str) -> list[Op] | None:
         """Adapters send a finished section of a summary again, whole, or from its last piece on."""
         pieces = block.section
-        if pieces and len(text) >= len(pieces[0]) and text.startswith(pieces[0]):
+        if pieces and len(pieces) <= len(text) and text.startswith(pieces[0]):
             section = "".join(pieces) if sum(map(len, pieces)) <= len(text) else ""
             if section and text.startswith(section) and section_again(section, len(pieces), text[len(section) :]):
                 return self._append(block, text[len(section) :])

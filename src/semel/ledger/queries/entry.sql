@@ -65,6 +65,7 @@ SELECT count(*) AS n FROM claim WHERE echo_of = :claim
 
 -- name: delivery_of_claim
 -- where an utterance stands on its way out
+-- sorts: the parts of one utterance
 SELECT dest, state, count(*) AS n, min(id) AS part, max(error) AS error FROM part WHERE claim = :claim GROUP BY dest, state
 
 -- name: piece_add

@@ -23,6 +23,7 @@ ON CONFLICT(event, digest) DO UPDATE SET repeats = repeats + 1
 
 -- name: conflicts_of
 -- what contradicted an event
+-- sorts: the conflicts of one key
 SELECT id, digest, payload, at, repeats FROM conflict WHERE event = :event ORDER BY id
 
 -- name: hearing_add

@@ -70,6 +70,7 @@ SELECT id, session, agent, gateway, state, why FROM spawn WHERE token = :token
 
 -- name: spawns_live
 -- processes that no one has seen end
+-- scans: one row per live process
 SELECT id, session, agent, gateway, pid, pgid, born FROM spawn INDEXED BY spawn_live WHERE state = 'live'
 
 -- name: spawn_get

@@ -1,0 +1,154 @@
+"""ACP v2's own updates (docs: agentclientprotocol.com/rfds/v2): the language that the fold speaks inside.
+
+Whole messages are upserts by message id: omitted content stays, null clears it, a list replaces it. Tool call
+content chunks append. A display terminal's bytes come in base64, may split a character, and belong to the
+call that refers to the terminal, whichever comes first.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+from collections.abc import Mapping
+from typing import Any
+
+from .block import MESSAGE, THOUGHT, Block
+from .calls import Calls
+from .dialect import content_text
+from .ops import Board, Changed, Grew, Op
+from .talk import Talk
+
+WHOLE = {"agent_message": MESSAGE, "agent_thought": THOUGHT}
+KINDS = frozenset((*WHOLE, "tool_call_content_chunk", "terminal_update", "terminal_output_chunk", "notice"))
+
+
+class Terminal:
+    """A display terminal: its decoder, the call it belongs to, and what came before that was known."""
+
+    __slots__ = ("call", "decoder", "early")
+
+    def __init__(self) -> None:
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.call: str | None = None
+        self.early: list[dict[str, Any]] = []
+
+
+class Version2:
+    """Translates v2 updates for the talk and the calls."""
+
+    def __init__(self, board: Board, talk: Talk, calls: Calls) -> None:
+        self.board = board
+        self.talk = talk
+        self.calls = calls
+        self.terminals: dict[str, Terminal] = {}
+
+    def __repr__(self) -> str:
+        return f"<Version2 {len(self.terminals)} terminals>"
+
+    def update(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
+        """One update whose kind is in KINDS."""
+        if kind in WHOLE:
+            return self._whole(WHOLE[kind], data)
+        if kind == "tool_call_content_chunk":
+            return self._content(data)
+        if kind == "notice":
+            text = data.get("message") or data.get("text")
+            return self.talk.notices.tell(text) if isinstance(text, str) and text else []
+        return self._terminal(kind, data)
+
+    # ---- messages
+
+    def _whole(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
+        mid, content = data.get("messageId"), data.get("content", ())
+        if not isinstance(mid, str) or content == ():
+            return []
+        text = _text(content)
+        block = next((b for b in reversed(self.board.nodes) if _is(b, kind, mid)), None)
+        if not isinstance(block, Block):
+            return self.talk.chunk(kind, {"messageId": mid, "content": {"type": "text", "text": text}}) if
+            text else []
+        known = block.text()
+        if text.startswith(known) and known:
+            rest = text[len(known) :]
+            if rest:
+                block.append(rest)
+            return [Grew(block.id, rest)] if rest else []
+        block.pieces, block.size = ([text] if text else []), len(text)
+        block.section, block.rivals, block.again = None, [], None
+        return [Changed(block.id, {"text": text})]
+
+    # ---- tool calls
+
+    def _content(self, data: Mapping[str, Any]) -> list[Op]:
+        cid, content = data.get("toolCallId"), data.get("content")
+        text = content_text([content])
+        return self._grow(cid, text) if isinstance(cid, str) and text else []
+
+    def _grow(self, cid: str, text: str) -> list[Op]:
+        ops = self.talk.interrupt() if cid not in self.calls.known else []
+        self.talk.happened()
+        return ops + self.calls.update(cid, {"_meta": {"terminal_output_delta": {"data": text}}})
+
+    def refers(self, cid: str, data: Mapping[str, Any]) -> list[Op]:
+        """A tool call's content may refer to terminals: what they said already is the call's."""
+        content = data.get("content")
+        ops: list[Op] = []
+        for part in content if isinstance(content, list) else ():
+            name = part.get("terminalId") if isinstance(part, dict) and part.get("type") == "terminal" else
+            None terminal = self.terminals.setdefault(name, Terminal()) if isinstance(name, str) else None
+            if terminal is not None and terminal.call is None:
+                terminal.call = cid
+                for update in terminal.early:
+                    ops += self.calls.update(cid, update)
+                terminal.early.clear()
+        return ops
+
+    def _terminal(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
+        name = data.get("terminalId")
+        if not isinstance(name, str):
+            return []
+        terminal = self.terminals.setdefault(name, Terminal())
+        if terminal.call is None and name in self.calls.known:
+            terminal.call = name
+        update = self._chunk(terminal, data) if kind == "terminal_output_chunk" else self._state(terminal,
+        data) if not update:
+            return []
+        if terminal.call is None:
+            terminal.early.append(update)
+            return []
+        return self.calls.update(terminal.call, update)
+
+    def _chunk(self, terminal: Terminal, data: Mapping[str, Any]) -> dict[str, Any]:
+        text = terminal.decoder.decode(_bytes(data.get("data")))
+        return {"_meta": {"terminal_output_delta": {"data": text}}} if text else {}
+
+    def _state(self, terminal: Terminal, data: Mapping[str, Any]) -> dict[str, Any]:
+        update: dict[str, Any] = {}
+        output, exited = data.get("output"), data.get("exitStatus")
+        if isinstance(output, dict):
+            terminal.decoder.reset()
+            update["rawOutput"] = terminal.decoder.decode(_bytes(output.get("data")))
+        if isinstance(exited, dict):
+            update["_meta"] = {"terminal_exit": {"exit_code": exited.get("exitCode")}}
+        if isinstance(data.get("command"), str):
+            update["rawInput"] = {"command": data["command"]}
+        return update
+
+
+def _is(node: object, kind: str, mid: str) -> bool:
+    return isinstance(node, Block) and node.kind == kind and node.mid == mid and node.fields.get("role") !=
+    "user"
+
+
+def _text(content: object) -> str:
+    blocks = content if isinstance(content, list) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _bytes(data: object) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True) if isinstance(data, str) else b""
+    except (binascii.Error, ValueError):
+        return b""
