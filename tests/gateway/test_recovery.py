@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 import os
 import signal
 from pathlib import Path
@@ -187,8 +189,6 @@ async def _open_request(w: World) -> Json:
 
 
 def _attempts(*attempts: list[Any]) -> str:
-    import json
-
     return json.dumps({"attempts": list(attempts), "name": "a"})
 
 
@@ -204,3 +204,41 @@ def _exists(path: Path) -> Any:
         return path.exists()
 
     return there
+
+
+async def test_an_idle_agent_is_ended_after_a_while_and_restored_for_the_next_message(tmp_path: Path) -> None:
+    async with World(tmp_path, idle_agent_s=0.2) as w:
+        await w.ask("remember me")
+        await until(_gone(w))
+        assert len(await w.ask("still there?")) == 2
+        live = next(iter(w.gateway.spawns.live.values()))
+        assert live.conversation.restored == "loaded"
+
+
+async def test_a_command_that_is_not_there_fails_the_turn_with_a_notice_that_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    agent = world.settings.agents["demo"]
+    broken = dataclasses.replace(agent, command=("no-such-agent-here",))
+    world.settings = dataclasses.replace(world.settings, agents={"demo": broken})
+    async with world as w:
+        assert await w.ask("hello") == []
+        notices = await w.texts("s", "notice")
+        assert len(notices) == 1
+        assert "no-such-agent-here" in notices[0]
+
+
+async def test_what_the_agent_may_not_remember_is_told_in_its_next_prompt(tmp_path: Path) -> None:
+    log = tmp_path / "prompts"
+    async with World(tmp_path, args=("--log", str(log))) as w:
+        mark = tmp_path / "began"
+        await w.gateway.say("s", script("Shown before", {"touch": str(mark)}, {"hang": True}))
+        await until(_exists(mark))
+        run = next(iter(w.gateway.turns.runs.values()))
+        await run.flush()
+        await w.gateway.stop_turn("s", "me")
+        await w.idle()
+        await w.ask(script("Next."))
+        await w.ask(script("And next."))
+        prompts = [json.loads(line)["text"] for line in log.read_text().splitlines()]
+        assert "Shown before" in prompts[1].split("[/semel]")[0]
+        assert "[semel" not in prompts[2]

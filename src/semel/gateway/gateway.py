@@ -102,6 +102,7 @@ class Gateway(Views):
         await self.rpc.start()
         todo = await self.record.read(startup.unfinished)
         self._sending = asyncio.create_task(self.outbox.run(), name="outbox")
+        self._sending.add_done_callback(_noted)
         for name, channel in self.channels.items():
             inbox = InboxOf(self.inbox, name)
             self._tasks.append(asyncio.create_task(self._hear(channel, inbox), name=f"channel {name}"))
@@ -208,3 +209,8 @@ class Gateway(Views):
         if live is None:
             raise BadRequest("the agent of this session is not running; send a message first")
         return live
+
+
+def _noted(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        log.error("the outbox stopped: nothing leaves until the gateway is started again", exc_info=fault)

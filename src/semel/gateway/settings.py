@@ -27,7 +27,7 @@ class AgentSettings:
     command: tuple[str, ...]
     cwd: Path
     kind: str = "acp"
-    env: Mapping[str, str] = field(default_factory=dict)  # joins the gateway's own environment
+    env: Mapping[str, str] = field(default_factory=dict)  # joins the ordinary variables; secrets of ours never pass
     permissions: Permissions = "ask"
     idle_after: float | None = None  # None: the gateway's `idle_agent_s`
     trace: Path | None = None  # a directory for the wire of its conversations, as `semel fold` reads it

@@ -224,7 +224,7 @@ CREATE TABLE part(
   UNIQUE(claim, n)
 ) STRICT;
 CREATE INDEX part_line ON part(dest, line) WHERE state IN ('queued', 'sending', 'unknown');
-CREATE INDEX part_due ON part(due) WHERE state IN ('queued', 'sending', 'unknown');
+CREATE INDEX part_due ON part(channel, due) WHERE state IN ('queued', 'sending', 'unknown');
 CREATE INDEX part_state ON part(state, id);
 CREATE INDEX part_receipt ON part(receipt) WHERE receipt IS NOT NULL;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -159,11 +160,15 @@ def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
 
 
 def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
-    """The parts an utterance leaves in. Their text is fixed here: a retry never splits anew (Law 7)."""
+    """The parts an utterance leaves in. Their text is fixed here: a retry never splits anew (Law 7).
+
+    The key is random, and short enough for every platform that folds keys: one made of row numbers would come again
+    after a backup was restored, and the platform would fold a new message away.
+    """
     for n, leg in enumerate(legs):
         tx.value(
             "part_add", claim=claim, n=n, lo=leg.lo, hi=leg.hi, channel=leg.channel, dest=leg.dest,
-            key=f"{tx.value('ledger_name')}-{claim}-{n}", op=entries.dump(leg.op), at=tx.now,
+            key=secrets.token_hex(12), op=entries.dump(leg.op), at=tx.now,
         )  # fmt: skip
 
 

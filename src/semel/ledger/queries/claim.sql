@@ -53,10 +53,6 @@ INSERT INTO blob(id, size, name, mime, at) VALUES(:id, :size, :name, :mime, :at)
 -- one stored file
 SELECT id, size, name, mime, at FROM blob WHERE id = :id
 
--- name: ledger_name
--- the name of this ledger: part of every key that a platform is given
-SELECT name FROM ledger WHERE one = 1
-
 -- name: claim_answered_id
 -- a re-issue was answered: so is its first
 UPDATE claim SET answered = 1 WHERE id = :id

@@ -1,0 +1,102 @@
+"""Who hears: one room for each kind of platform, and the way to bring your own.
+
+A kind is a dataclass of settings and a function that makes a channel from them. A package adds one through
+the entry point group `semel.channels`; its name is the `kind` that people write in semel.toml:
+
+    [project.entry-points."semel.channels"]
+    carrier-pigeon = "pigeons:KIND"        # KIND = Kind(PigeonSettings, PigeonChannel)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+from semel.channels.webhook import WebhookChannel, WebhookSettings
+from semel.gateway.ports import Caps, Channel
+from semel.gateway.settings import ChannelSettings
+
+GROUP = "semel.channels"
+RESERVED = frozenset({"web", "terminal"})
+"""Names that no channel may have: page and terminal have no outgoing leg, the commit is the delivery."""
+
+__all__ = ["GROUP", "RESERVED", "ChannelError", "Kind", "kinds", "make", "make_all"]
+
+
+class ChannelError(Exception):
+    """A channel cannot be made. The message says what to change."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`settings` is a dataclass: its fields are what `[channels.NAME]` may hold; a ValueError it raises is
+    shown.
+
+    `make(name, settings)` gives the channel and does nothing else: it speaks to nobody before `run` or
+    `send`.
+    """
+
+    settings: type[Any]
+    make: Callable[[str, Any], Channel]
+
+
+_OWN = {"webhook": Kind(WebhookSettings, WebhookChannel)}
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """Every kind there is: Semel's own, and those of installed packages. Raises ChannelError for a broken
+    one."""
+    found = dict(_OWN)
+    for entry in metadata.entry_points(group=GROUP):
+        whose = f"the package {entry.dist.name}" if entry.dist else "a package"
+        if entry.name in found:
+            raise ChannelError(f"{whose} brings the channel kind {entry.name!r}, which exists: remove it")
+        try:
+            kind = entry.load()
+        except Exception as fault:
+            raise ChannelError(f"the channel kind {entry.name!r} of {whose} cannot be loaded: {fault}") from fault
+        if not isinstance(kind, Kind) or not dataclasses.is_dataclass(kind.settings):
+            raise ChannelError(f"{entry.value} of {whose} should be a Kind with a settings dataclass")
+        found[entry.name] = kind
+    return found
+
+
+def make(settings: ChannelSettings) -> Channel:
+    """The channel of one `[channels.NAME]` section. Raises ChannelError."""
+    where = f"[channels.{settings.name}]"
+    if settings.name in RESERVED:
+        raise ChannelError(f"{where}: the name is taken by the {settings.name} itself; choose another")
+    if ":" in settings.name:
+        raise ChannelError(f"{where}: a channel's name holds no colon; it stands before it in destinations")
+    known = kinds()
+    if settings.kind not in known:
+        raise ChannelError(f"{where}: there is no kind {settings.kind!r}{_nearest(settings.kind, known)}")
+    kind = known[settings.kind]
+    fields = {each.name for each in dataclasses.fields(kind.settings) if each.init}
+    for option in settings.options:
+        if option not in fields:
+            near = _nearest(option, fields)
+            raise ChannelError(f"{where}: {settings.kind} has no setting {option!r}{near}")
+    try:
+        channel = kind.make(settings.name, kind.settings(**settings.options))
+    except (ValueError, TypeError) as bad:
+        raise ChannelError(f"{where}: {bad}") from None
+    if channel.name != settings.name or not isinstance(channel.caps, Caps):
+        raise ChannelError(f"{where}: the kind {settings.kind!r} made something that is not this channel")
+    return channel
+
+
+def make_all(settings: Mapping[str, ChannelSettings]) -> dict[str, Channel]:
+    """Every configured channel, by name. Raises ChannelError."""
+    return {name: make(each) for name, each in settings.items()}
+
+
+def _nearest(word: str, known: Mapping[str, Any] | set[str]) -> str:
+    near = difflib.get_close_matches(word, sorted(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(sorted(known))}"

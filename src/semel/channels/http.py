@@ -1,0 +1,172 @@
+"""One HTTP POST whose outcome can be told: provably not sent, or unknown, or an answer.
+
+Exactly one request leaves: a fresh connection, no retries, no redirects, no proxy. Until the first byte of
+the request is written, every failure is NotSent; after it, everything that is not an answer is Unknown.
+
+The host is looked up once, the addresses are checked, and the connection goes to one of these very
+addresses: a name cannot point elsewhere between check and use (DNS rebinding, SSRF).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import httpx2
+
+from semel.gateway.ports import NotSent, Unknown
+
+CONNECT = 10.0
+"""Seconds for look-up, connection and TLS together."""
+MOST = 64 * 1024
+"""Bytes of an answer's body that are read."""
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_CARRIES = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("::/96"))
+"""NAT64 (RFC 6052) and IPv4-compatible (RFC 4291) addresses: the last four bytes are an IPv4 address."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back. Header names are lower-case; a longer body is cut off."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is outside of loopback, private, link-local and other special ranges.
+
+    An IPv6 address that carries an IPv4 address is what that one is (RFC 4291, 6052, 3056, 4380).
+    """
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    return all(each.is_global and not each.is_multicast for each in (ip, *_carried(ip)))
+
+
+def _carried(ip: Address) -> list[Address]:
+    if isinstance(ip, ipaddress.IPv4Address):
+        return []
+    carried: list[Address | None] = [ip.sixtofour, *(ip.teredo or ())]
+    if any(ip in network for network in _CARRIES):
+        carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return [each for each in carried if each is not None]
+
+
+async def look_up(host: str, port: int, *, allow_private: bool) -> list[str]:
+    """The addresses that may be connected to, in the system's order. Raises NotSent."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise NotSent(f"{host} cannot be looked up: {getattr(error, 'strerror', None) or error}") from None
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    allowed = [each for each in addresses if allow_private or is_public(each)]
+    if not allowed:
+        raise NotSent(
+            f"{host} is {', '.join(addresses)}, inside this machine or its own network; "
+            "set allow_private = true for this channel if that is meant"
+        )
+    return allowed
+
+
+async def post(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    timeout: float,
+    allow_private: bool = False,
+    tls: ssl.SSLContext | None = None,
+) -> Answer:
+    """One POST. `timeout`: seconds for the answer, once connected. Raises NotSent or Unknown."""
+    target = httpx2.URL(url)
+    port = target.port or (443 if target.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(CONNECT):
+            addresses = await look_up(target.host, port, allow_private=allow_private)
+    except TimeoutError:
+        raise NotSent(f"{target.host} was not looked up within {CONNECT:g} s") from None
+    deadline = asyncio.get_running_loop().time() + CONNECT
+    for address in addresses[:-1]:
+        try:
+            return await _attempt(target, address, body, headers, timeout, CONNECT / 2, tls)
+        except NotSent:
+            if asyncio.get_running_loop().time() >= deadline:
+                raise
+    left = max(1.0, deadline - asyncio.get_running_loop().time())
+    return await _attempt(target, addresses[-1], body, headers, timeout, left, tls)
+
+
+async def _attempt(
+    url: httpx2.URL,
+    address: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    timeout: float,
+    connect: float,
+    tls: ssl.SSLContext | None,
+) -> Answer:
+    """One request to one address."""
+    left = False  # whether a byte of the request may have left
+
+    async def trace(event: str, info: Mapping[str, Any]) -> None:
+        nonlocal left
+        left = left or event == "http11.send_request_headers.started"
+
+    request = httpx2.Request(
+        "POST",
+        url.copy_with(host=address),
+        content=body,
+        headers={"host": url.netloc.decode("ascii"), "connection": "close", **headers},
+        extensions={
+            "trace": trace,
+            "sni_hostname": url.host,
+            "timeout": {"connect": connect, "read": timeout, "write": timeout, "pool": connect},
+        },
+    )
+    if url.scheme == "https" and tls is None:
+        tls = await asyncio.to_thread(_tls)
+    transport = httpx2.AsyncHTTPTransport(verify=tls or False, trust_env=False, retries=0)
+    try:
+        async with transport, asyncio.timeout(connect + timeout):
+            response = await transport.handle_async_request(request)
+            return await _read(response)
+    except (httpx2.HTTPError, OSError, TimeoutError) as error:
+        why = _why(error, url.host)
+        raise (Unknown(why) if left else NotSent(why)) from None
+
+
+async def _read(response: httpx2.Response) -> Answer:
+    """The answer is its status: if the body breaks off, what came is enough."""
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) >= MOST:
+                break
+    except (httpx2.HTTPError, OSError):
+        pass
+    finally:
+        await response.aclose()
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status_code, headers, bytes(body[:MOST]))
+
+
+def _why(error: BaseException, host: str) -> str:
+    if isinstance(error, httpx2.ConnectTimeout):
+        return f"{host} took too long to accept a connection"
+    if isinstance(error, httpx2.TimeoutException | TimeoutError):
+        return f"{host} did not answer in time"
+    return f"{host}: {str(error) or type(error).__name__}"
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """The system's trust. Making it takes 0.2 s, so it is made once, and not on the event loop."""
+    return httpx2.create_ssl_context(trust_env=False)

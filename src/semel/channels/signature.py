@@ -1,0 +1,70 @@
+"""Standard Webhooks signatures:
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+
+The signed content is `id.timestamp.body`, over the raw bytes; the header `webhook-signature` holds one or
+more `v1,<base64>` signatures (HMAC-SHA256), separated by blanks, so that secrets can be rotated.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+
+PREFIX = "whsec_"
+TOLERANCE = 300
+"""Seconds a signed timestamp may lie in the past or the future."""
+
+
+class BadSecret(ValueError):
+    """The secret should be `whsec_` and 24 to 64 bytes in base64."""
+
+
+class BadSignature(Exception):
+    """The message is not from who holds the secret, or it is too old. The text says which, and no more."""
+
+
+def key_of(secret: str) -> bytes:
+    """The key that a `whsec_...` secret stands for. Raises BadSecret, which never repeats the secret."""
+    try:
+        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not secret.startswith(PREFIX) or not 24 <= len(key) <= 64:
+        raise BadSecret(
+            f"{PREFIX} followed by 24 to 64 random bytes in base64 (make one with 'openssl rand -base64 32')"
+        )
+    return key
+
+
+def sign(key: bytes, id: str, timestamp: int, body: bytes) -> str:
+    """One `v1,...` signature. `timestamp`: seconds since the Unix epoch."""
+    content = b"%s.%d.%s" % (id.encode(), timestamp, body)
+    return "v1," + base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
+
+
+def headers(key: bytes | None, id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers of one attempt; without a key it is not signed."""
+    out = {"webhook-id": id, "webhook-timestamp": str(timestamp)}
+    if key is not None:
+        out["webhook-signature"] = sign(key, id, timestamp, body)
+    return out
+
+
+def verify(key: bytes, given: Mapping[str, str], body: bytes, now: float) -> str:
+    """The message's id, if one of its signatures is right. `given` has lower-case names. Raises
+    BadSignature."""
+    id, stamp, signatures = (given.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature"))
+    if not (id and stamp and signatures):
+        raise BadSignature("it needs the headers webhook-id, webhook-timestamp and webhook-signature")
+    if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
+        raise BadSignature("webhook-timestamp should be seconds since 1970-01-01T00:00:00Z")
+    if abs(now - int(stamp)) > TOLERANCE:
+        raise BadSignature(f"webhook-timestamp is more than {TOLERANCE} s away from this machine's clock")
+    wanted = sign(key, id, int(stamp), body).encode()
+    matches = [hmac.compare_digest(wanted, each.encode()) for each in signatures.split(" ")]
+    if not any(matches):
+        raise BadSignature("no signature in webhook-signature fits: is the secret the same on both sides?")
+    return id

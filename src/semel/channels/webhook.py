@@ -1,0 +1,206 @@
+"""The webhook channel: what is said is POSTed to a URL, and what is POSTed to us is heard.
+
+Out: Standard Webhooks headers, the same `webhook-id` on every retry: the receiver folds repeats of an id,
+which makes the channel idempotent by contract. Body:
+
+    {"type": "message.post", "timestamp": "2026-11-21T22:38:01.250Z",
+     "data": {"session": "...", "to": "...", "kind": "post", "key": "...", "text": "...", "target"?,
+     "repeat"?}}
+
+In: see `semel.channels.webhook_in`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx2
+
+from semel.channels import signature
+from semel.channels.http import CONNECT, Answer, is_public, post
+from semel.channels.webhook_in import Door, Json
+from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
+
+AGENT = "Semel"
+
+
+@dataclass(frozen=True)
+class WebhookSettings:
+    """`[channels.NAME]` with `kind = "webhook"`. Times are seconds.
+
+    To send, it needs `url`. To hear, it needs `secret` or `token`, and `session` or `sessions`.
+    """
+
+    url: str | None = None  # where messages are POSTed; http or https
+    secret: str | None = field(default=None, repr=False)  # whsec_...: signs what leaves, checks what comes
+    token: str | None = field(default=None, repr=False)  # a bearer token that senders may show instead
+    session: str | None = None  # where messages that name no session go
+    sessions: list[str] = field(default_factory=list)  # shell patterns: sessions that messages may name
+    allow_private: bool = False  # url may lead into this machine or its network
+    key_life: float = 86400.0  # how long the receiver remembers a webhook-id
+    timeout: float = 30.0  # for an answer, once connected
+    pace: float = 0.0  # least time between two messages to one address
+
+    def __post_init__(self) -> None:
+        if self.url is not None:
+            _check_url(self.url, self.allow_private)
+        if self.secret is not None:
+            try:
+                signature.key_of(self.secret)
+            except signature.BadSecret as bad:
+                raise ValueError(f"secret should be {bad}") from None
+        if self.token is not None and len(self.token) < 16:
+            raise ValueError("token should have 16 or more characters")
+        for name in ("key_life", "timeout", "pace"):
+            if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
+                raise ValueError(f"{name} should be a number of seconds")
+
+
+def _check_url(url: str, allow_private: bool) -> None:
+    try:
+        parsed = httpx2.URL(url)
+    except httpx2.InvalidURL as bad:
+        raise ValueError(f"url is not a URL: {bad}") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ValueError("url should begin with https:// or http:// and name a host")
+    if parsed.username or parsed.password:
+        raise ValueError("url should hold no user name or password")
+    if allow_private:
+        return
+    try:
+        private = not is_public(parsed.host)
+    except ValueError:  # a name: looked up before each attempt
+        private = parsed.host == "localhost" or parsed.host.endswith(".localhost")
+    if private:
+        raise ValueError(f"url leads to {parsed.host}: set allow_private = true if that is meant")
+
+
+class WebhookChannel:
+    """One configured webhook: a URL to speak to, a door to hear at, or both."""
+
+    def __init__(self, name: str, settings: WebhookSettings, *, now: Callable[[], float] = time.time) -> None:
+        self.name = name
+        self.settings = settings
+        self.caps = Caps(
+            safety=Safety.IDEMPOTENT,
+            key_life=settings.key_life,
+            pace=settings.pace,
+            timeout=2 * CONNECT + settings.timeout + 5,
+            edits=True,
+            reactions=True,
+            dialect="markdown",
+        )
+        self._key = signature.key_of(settings.secret) if settings.secret else None
+        self._now = now
+        self._door = Door(
+            name,
+            key=self._key,
+            token=settings.token,
+            session=settings.session,
+            sessions=tuple(settings.sessions),
+            now=now,
+        )
+
+    def __repr__(self) -> str:
+        return f"<WebhookChannel {self.name} to {self.settings.url or 'nowhere'}, {self._door!r}>"
+
+    async def run(self, inbox: Inbox) -> None:
+        """Nothing to do by itself: what is POSTed comes through `receive`."""
+        await asyncio.Event().wait()
+
+    async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
+        """One POST to us: the status and the JSON to answer with, once it is committed."""
+        return await self._door.receive(inbox, headers, body)
+
+    async def send(self, op: Op) -> Receipt:
+        """One POST. 2xx is a receipt; its id is the answer's "id", or the webhook-id."""
+        if self.settings.url is None:
+            raise Rejected("this webhook has no url: it only hears")
+        body = payload(op)
+        headers = {
+            "content-type": "application/json",
+            "accept-encoding": "identity",
+            "user-agent": AGENT,
+            **signature.headers(self._key, op.key, int(self._now()), body),
+        }
+        answer = await post(
+            self.settings.url,
+            body,
+            headers,
+            timeout=self.settings.timeout,
+            allow_private=self.settings.allow_private,
+        )
+        return outcome(answer, op.key, self._now())
+
+    async def find(self, op: Op, since: float) -> Receipt | None:
+        raise NotImplementedError("a webhook cannot be asked what it has")
+
+
+def payload(op: Op) -> bytes:
+    """The body; the same bytes on every retry of a part, unless a person asked for a repeat."""
+    data: dict[str, Any] = {
+        "session": op.session,
+        "to": op.address,
+        "kind": op.kind,
+        "key": op.key,
+        "text": op.text,
+    }
+    if op.target is not None:
+        data["target"] = op.target
+    if op.marked:
+        data["repeat"] = True
+    at = datetime.fromtimestamp(op.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    body = {"type": f"message.{op.kind}", "timestamp": at, "data": data}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def outcome(answer: Answer, key: str, now: float) -> Receipt:
+    """What an answer means. Raises NotSent, Rejected or Unknown.
+
+    429, and 503 with a Retry-After, are "not now": not accepted. 408, 409, 425 and other 5xx settle nothing;
+    the same id goes out again. Every other answer is a definite no; redirects are not followed, or a private
+    address could be reached through a public one.
+    """
+    status, wait = answer.status, retry_after(answer.headers.get("retry-after"), now)
+    if 200 <= status < 300:
+        return Receipt(_id_in(answer.body) or key)
+    if status == 429 or (status == 503 and wait is not None):
+        raise NotSent(f"HTTP {status}: not now", wait)
+    if status in (408, 409, 425) or status >= 500:
+        raise Unknown(f"HTTP {status}")
+    if 300 <= status < 400:
+        raise Rejected(f"HTTP {status}: redirects are not followed; set url to where it leads")
+    raise Rejected(f"HTTP {status}{_excerpt(answer.body)}")
+
+
+def retry_after(value: str | None, now: float) -> float | None:
+    """Seconds to wait (RFC 9110, 10.2.3: a number or a date); None if it says nothing usable."""
+    if value is None:
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _id_in(body: bytes) -> str | None:
+    try:
+        id = json.loads(body)["id"]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return str(id)[:200] if isinstance(id, str | int) and not isinstance(id, bool) and id != "" else None
+
+
+def _excerpt(body: bytes) -> str:
+    text = " ".join(body[:400].decode("utf-8", "replace").split())
+    return f": {text[:200]}" if text.isprintable() and text else ""
