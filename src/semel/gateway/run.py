@@ -248,7 +248,7 @@ class Run:
         closing, legs = self.speech.closing()
         event = self._event(end)
         ops += _notices(event, end, self.cancelled_by)
-        told = max((t.seq for t in self.begun.told), default=0)
+        told = max((t.seq for t in self.begun.told), default=0) if event != "errored" else 0  # or it is told again
         last = show.End(event, end.stop, end.error, told, closing, legs)
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due

@@ -22,9 +22,11 @@ def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[tuple[st
     assert row is not None
     rows = tx.all("entries_before", session=session, chapter=chapter, before=row.seq + 1, limit=STRETCH)
     keyed = []
-    for e in rows:
-        of = e.bound if e.event is not None else e.turn
-        if of == turn or (e.event is not None and of is None):
+    latest = 0
+    for e in reversed(rows):  # what no turn owns stands behind the turn before it
+        of = e.bound if e.event is not None else (e.turn or latest)
+        if of is None or of == turn:
             continue
-        keyed.append(((of or 0, 0 if e.event is not None else 1, e.seq), (e.role, e.text)))
+        latest = max(latest, of)
+        keyed.append(((of, 0 if e.event is not None else 1, e.seq), (e.role, e.text)))
     return [pair for _, pair in sorted(keyed)]
