@@ -75,8 +75,14 @@ class Conversation(Protocol):
     restored: Literal["new", "loaded", "resumed"]
     agent_name: str  # from `initialize` (agentInfo.name), "" if it did not say
     profile: str  # the name of the stream profile that fits (semel.law.stream.profiles)
-    modes: Json | None  # ACP SessionModeState, if any
-    models: Json | None  # ACP SessionModelState or the model config option, if any
+
+    @property
+    def modes(self) -> Json | None:
+        """ACP SessionModeState, if any."""
+
+    @property
+    def models(self) -> Json | None:
+        """ACP SessionModelState or the model config option, if any."""
 
     async def next(self) -> Signal:
         """The next signal, in the order of the wire. Waits. After `Died` it returns `Died` again."""

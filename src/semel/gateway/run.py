@@ -143,17 +143,18 @@ class Run:
         while True:
             signals = await self._next()
             marks: list[Mark] = []
-            for signal in signals:
-                if isinstance(signal, Answered):
-                    self._resolve(marks)
-                    return signal
-                if isinstance(signal, Mark):
-                    marks.append(signal)
-                else:
-                    self._take(signal)
-            if marks or self._due():
-                await self._show()
-            self._resolve(marks)
+            try:
+                for signal in signals:
+                    if isinstance(signal, Answered):
+                        return signal
+                    if isinstance(signal, Mark):
+                        marks.append(signal)
+                    else:
+                        self._take(signal)
+                if marks or self._due():
+                    await self._show()
+            finally:
+                self._resolve(marks)
 
     async def _next(self) -> list[Signal | Mark]:
         """At least one signal, or none if a batch is due first."""

@@ -13,6 +13,7 @@ from semel import __version__
 from semel.gateway.errors import BadRequest, Conflict, NoSuchSession, NotFound
 from semel.gateway.hub import Hub
 from semel.gateway.record import Record
+from semel.gateway.settings import GatewaySettings
 from semel.law import identity
 from semel.law.delivery import STATES, NotAllowed
 from semel.ledger import answers, books, outgoing, parts, views, why
@@ -31,6 +32,7 @@ class Views:
     hub: Hub
     blobs: Path
     started_at: float
+    settings: GatewaySettings
     turns: Any
     spawns: Any
     outbox: Any
@@ -179,6 +181,7 @@ class Views:
         return {
             "version": __version__,
             "uptime": round(time.time() - self.started_at, 1),
+            "configured": sorted(self.settings.agents, key=lambda name: name != self.settings.default_agent),
             "turns": len(self.turns.runs),
             "agents": self.spawns.status(),
             "watchers": self.hub.count,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -39,13 +40,15 @@ def plan() -> Steps:
 
 
 def permission() -> Steps:
+    id = f"tidy-{secrets.token_hex(4)}"  # the call that is asked for is the one that runs
     return [
         *say("I would like to tidy up. "),
         {
             "permission": "rm -r ./build",
+            "id": id,
             "input": {"command": "rm -r ./build"},
             "allowed": [
-                {"tool": "rm -r ./build", "output": ["removed\n"]},
+                {"tool": "rm -r ./build", "id": id, "output": ["removed\n"]},
                 *say("Thank you, it is tidy now."),
             ],
             "denied": say("I leave it as it is, then."),

@@ -1,0 +1,56 @@
+"""The application: the table of operations, the page, and the layers around them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+
+from semel.faces.http import doors, openapi, outbox, read, sse, static, talk
+from semel.faces.http.facade import GatewayFacade
+from semel.faces.http.problems import CatchAll, Problem, respond
+from semel.faces.http.security import SecurityHeaders
+from semel.faces.http.settings import Settings
+from semel.faces.http.table import Answers, Call, Operation, routes
+from semel.gateway.errors import GatewayError
+
+
+def operations() -> list[Operation]:
+    """Everything the gateway answers to over HTTP, in the order of the documents."""
+    listed = [
+        *talk.OPERATIONS,
+        *read.OPERATIONS,
+        *sse.OPERATIONS,
+        *outbox.OPERATIONS,
+        *doors.OPERATIONS,
+    ]
+    return [*listed, _document_operation(listed)]
+
+
+def _document_operation(listed: list[Operation]) -> Operation:
+    answers = {200: Answers("The document.", dict)}
+
+    async def document(call: Call) -> Response:
+        return Response(body, media_type="application/json")
+
+    itself = Operation("GET", "/v1/openapi.json", "openapi", "This description of the API.", document, answers, "books")
+    body = msgspec.json.encode(openapi.document([*listed, itself]))
+    return itself
+
+
+def make_app(gateway: GatewayFacade, settings: Settings) -> Starlette:
+    """The ASGI application over a gateway. `app.state.stopping` ends its open streams when it is set."""
+    table = [*operations(), *static.operations()]
+    handlers = dict.fromkeys((Problem, GatewayError, HTTPException), respond)
+    app = Starlette(
+        routes=routes(table, gateway, settings),
+        middleware=[Middleware(SecurityHeaders), Middleware(CatchAll)],
+        exception_handlers=handlers,
+    )
+    app.router.redirect_slashes = False
+    app.state.stopping = asyncio.Event()
+    return app

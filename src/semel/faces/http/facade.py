@@ -1,0 +1,80 @@
+"""What the HTTP face asks of the gateway, and no more. `semel.gateway.Gateway` has this shape."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from semel.gateway.ports import Heard
+
+Json = dict[str, Any]
+
+
+class GatewayFacade(Protocol):
+    """Every call raises `semel.gateway.errors.NoSuchSession` or `BadRequest` where that is what is wrong."""
+
+    async def say(
+        self,
+        session: str,
+        text: str,
+        *,
+        sender: str | None = None,
+        key: str | None = None,
+        source: str | None = None,
+    ) -> Heard: ...
+
+    async def report(
+        self,
+        session: str,
+        kind: str,
+        text: str,
+        *,
+        key: str | None = None,
+        data: Json | None = None,
+        wakes: bool | None = None,
+        source: str | None = None,
+    ) -> Heard: ...
+
+    async def sessions(self) -> list[Json]: ...
+
+    async def entries(self, session: str, after: int = 0, limit: int = 1000) -> tuple[list[Json], int]: ...
+
+    def watch(self, session: str, after: int | None) -> AsyncIterator[Json]:
+        """A snapshot (where `after` is None or too old), then changes; each holds the rev it leads to."""
+
+    async def history(self, session: str, before: int, limit: int) -> Json: ...
+
+    async def output(self, session: str, item: int) -> str:
+        """The whole output of a tool call."""
+
+    async def stop_turn(self, session: str, by: str) -> bool: ...
+
+    async def answer(self, session: str, item: int, option: str | None, by: str) -> str: ...
+
+    async def set_mode(self, session: str, mode: str) -> None: ...
+
+    async def set_model(self, session: str, model: str) -> None: ...
+
+    async def parts(self, state: str | None, limit: int, before: int | None) -> list[Json]: ...
+
+    async def part(self, id: int) -> Json: ...
+
+    async def resend(self, id: int) -> Json: ...
+
+    async def arrived(self, id: int) -> Json: ...
+
+    async def drop(self, id: int) -> Json: ...
+
+    async def why(self, ref: str) -> Json: ...
+
+    async def doctor(self) -> Json: ...
+
+    async def status(self) -> Json: ...
+
+    async def metrics(self) -> dict[str, float]: ...
+
+    async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]: ...
+
+    async def blob(self, id: str) -> tuple[Path, str, str]:
+        """The file of a blob: where it is, its name and its MIME type."""

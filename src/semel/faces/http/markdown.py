@@ -1,0 +1,110 @@
+"""Agent text -> HTML that is safe to show: Markdown without raw HTML, then sanitised.
+
+Text must not phone home: an image from the network is shown as a link that somebody may follow, never loaded.
+Links open elsewhere, without telling where from.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+MOST = 100_000
+"""Longer texts (characters) are shown as they are: a page of plain text is better than a page that hangs."""
+
+_CACHE_MOST = 16_384
+
+TAGS = {
+    *(
+        "a",
+        "blockquote",
+        "br",
+        "code",
+        "del",
+        "em",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "li",
+        "ol",
+        "p",
+    ),
+    *("pre", "s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+}
+ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}}
+SCHEMES = {"http", "https", "mailto", "tel", "xmpp", "matrix"}
+
+
+class _Renderer(RendererHTML):
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        link = Token("link_open", "a", 1, attrs={"href": token.attrGet("src") or ""})
+        label = self.renderInlineAsText(token.children or [], options, env) or str(token.attrGet("src"))
+        return self.renderToken([link], 0, options, env) + nh3.clean_text(f"[image: {label}]") + "</a>"
+
+    def _aligned(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        """Markdown-it aligns cells with a style attribute, which the page's policy forbids."""
+        token = tokens[idx]
+        style = str(token.attrs.pop("style", ""))
+        if style.startswith("text-align:"):
+            token.attrs["align"] = style.removeprefix("text-align:")
+        return self.renderToken(tokens, idx, options, env)
+
+    th_open = _aligned
+    td_open = _aligned
+
+
+@functools.cache
+def _reader() -> MarkdownIt:
+    options: dict[str, Any] = {"html": False, "linkify": True, "breaks": True, "maxNesting": 40}
+    reader = MarkdownIt("commonmark", options, renderer_cls=_Renderer)
+    reader.enable(["table", "strikethrough", "linkify"])
+    assert reader.linkify is not None
+    # `main.py` and `README.md` are files to those who talk with agents, not sites in Paraguay and Moldova.
+    reader.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
+    return reader
+
+
+@functools.cache
+def _cleaner() -> nh3.Cleaner:
+    return nh3.Cleaner(
+        tags=TAGS,
+        clean_content_tags={"script", "style"},
+        attributes=ATTRIBUTES,
+        url_schemes=SCHEMES,
+        url_relative="deny",  # there is nothing of the agent's under the gateway's own address
+        link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+
+
+def render(text: str) -> str | None:
+    """Sanitised HTML, or None where the text is too long to be worth it."""
+    if len(text) > MOST:
+        return None
+    return _remembered(text) if len(text) <= _CACHE_MOST else _render(text)
+
+
+@functools.lru_cache(maxsize=512)
+def _remembered(text: str) -> str:
+    return _render(text)
+
+
+def _render(text: str) -> str:
+    return sanitise(_reader().render(text))
+
+
+def sanitise(html: str) -> str:
+    """What is left of any HTML: the tags and addresses above, and nothing active."""
+    return _cleaner().clean(html)

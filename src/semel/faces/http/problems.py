@@ -1,0 +1,129 @@
+"""Errors as problem details (RFC 9457). Every error that leaves the HTTP face is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from semel.gateway.errors import BadRequest, Busy, Conflict, NoSuchSession, NotFound
+
+log = structlog.get_logger("semel.http")
+
+MEDIA = "application/problem+json"
+
+CODES: dict[str, tuple[int, str]] = {
+    "bad-json": (400, "The body is not valid JSON"),
+    "bad-field": (400, "A field is missing or has a wrong value"),
+    "bad-request": (400, "The gateway cannot do that"),
+    "two-keys": (400, "The body and the Idempotency-Key header name different keys"),
+    "no-token": (401, "A token is needed"),
+    "foreign-host": (403, "This gateway is not known by that host name"),
+    "foreign-origin": (403, "Another web page may not do that"),
+    "no-such-session": (404, "There is no such session"),
+    "not-found": (404, "There is no such thing"),
+    "no-such-path": (404, "There is nothing at this path"),
+    "wrong-method": (405, "This path does not take that method"),
+    "conflict": (409, "This key was used before, with other content"),
+    "wrong-state": (409, "Its state does not allow that any more"),
+    "too-large": (413, "The body is too large"),
+    "not-json": (415, "The body must be sent as application/json"),
+    "internal": (500, "The gateway failed"),
+    "unavailable": (503, "The gateway is not able to answer now"),
+}
+"""code -> status, title. A problem's `type` is `urn:semel:problem:<code>`."""
+
+
+class Problem(Exception):
+    """An error for the caller. `more` joins the problem object (`field`, `digest` ...)."""
+
+    def __init__(self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any):
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.headers = headers
+        self.more = more
+
+    def response(self) -> Response:
+        status, title = CODES[self.code]
+        return _response(status, f"urn:semel:problem:{self.code}", title, self.detail, self.headers, self.more)
+
+
+def _response(
+    status: int,
+    kind: str,
+    title: str,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> Response:
+    body = {"type": kind, "title": title, "status": status, "detail": detail, **(more or {})}
+    return Response(msgspec.json.encode(body), status, headers, media_type=MEDIA)
+
+
+def from_exception(exc: Exception) -> Problem | None:
+    """The problem that an exception of the gateway or the router stands for; None if it is our own fault."""
+    match exc:
+        case Problem():
+            return exc
+        case NoSuchSession():
+            return Problem("no-such-session", str(exc))
+        case NotFound():
+            return Problem("not-found", str(exc))
+        case BadRequest():
+            return Problem("bad-request", str(exc))
+        case Conflict():
+            return Problem("wrong-state", str(exc))
+        case Busy():
+            return Problem("unavailable", str(exc), headers={"Retry-After": "2"})
+        case HTTPException(status_code=404):
+            return Problem("no-such-path", "See /v1/openapi.json for what there is.")
+        case HTTPException(status_code=405):
+            allow = (exc.headers or {}).get("Allow", "")
+            return Problem("wrong-method", f"Use one of: {allow}.", headers=exc.headers)
+    return None
+
+
+async def respond(request: Request, exc: Exception) -> Response:
+    """Starlette's exception handler for everything that `from_exception` knows."""
+    problem = from_exception(exc)
+    if problem is not None:
+        return problem.response()
+    assert isinstance(exc, HTTPException)
+    return refused(exc.status_code, exc.detail, exc.headers)
+
+
+def refused(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem that has no code of ours: a channel's refusal of a webhook, say."""
+    return _response(status, "about:blank", HTTPStatus(status).phrase, detail, headers)
+
+
+class CatchAll:
+    """The outermost layer: what nobody foresaw is logged, and told without its internals."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        except Exception:
+            log.exception("request failed", method=scope.get("method"), path=scope.get("path"))
+            if started:
+                raise
+            problem = Problem("internal", "The gateway's log holds the reason. What was accepted before is safe.")
+            await problem.response()(scope, receive, send)

@@ -1,0 +1,66 @@
+"""What the HTTP face is told: who may knock, and how much they may carry."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+
+
+class TokenNeeded(ValueError):
+    """Listening beyond loopback needs a token: whoever reaches the port could drive the agents.
+
+    Listen on 127.0.0.1, or give the gateway a token.
+    """
+
+
+def is_loopback(host: str) -> bool:
+    """True for `localhost`, names under it, and loopback addresses (brackets of IPv6 allowed)."""
+    name = host.strip("[]").lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    return (address := _address(name)) is not None and address.is_loopback
+
+
+def is_address(host: str) -> bool:
+    return _address(host.strip("[]")) is not None
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`listen` is the host the server binds; where that is not loopback, `token` is demanded of everyone.
+
+    `hosts` are further names the gateway is reached by (a proxy's, a tunnel's). Bytes and seconds.
+    """
+
+    listen: str = "127.0.0.1"
+    token: str | None = None
+    hosts: frozenset[str] = field(default_factory=frozenset)
+    max_body: int = 1024 * 1024
+    heartbeat: float = 15.0
+    send_timeout: float = 60.0  # a watcher that takes nothing for so long is let go; it resumes by rev
+    login_life: float = 30 * 86400.0
+
+    def __post_init__(self) -> None:
+        if self.demands_token and not self.token:
+            raise TokenNeeded(f"{self.listen} is not a loopback address. {TokenNeeded.__doc__}")
+
+    @property
+    def demands_token(self) -> bool:
+        return not is_loopback(self.listen)
+
+    def knows_host(self, name: str) -> bool:
+        """Whether requests may address the gateway by this name (no port).
+
+        DNS rebinding needs a name under an attacker's control: an address is safe where a token is demanded.
+        """
+        name = name.lower().rstrip(".")
+        if is_loopback(name) or name in self.hosts or name.strip("[]") == self.listen.lower():
+            return True
+        return self.demands_token and is_address(name)

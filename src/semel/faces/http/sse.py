@@ -1,0 +1,135 @@
+"""The stream: server-sent events (WHATWG HTML, 9.2) whose `id:` is the rev: a watcher resumes by it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import structlog
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from semel.faces.http.dressing import dress_message
+from semel.faces.http.read import HTML
+from semel.faces.http.table import MAX_INT, Answers, Call, Operation, Param, read_int
+from semel.gateway.errors import NoSuchSession
+
+log = structlog.get_logger("semel.http")
+
+RETRY = b"retry: 1000\n\n"  # a browser comes back after a second, with the last id it saw
+
+
+async def stream(call: Call) -> Response:
+    key, after = call.session, _after(call.request, call.query["after"])
+    # Asked before the stream begins: an answer that has begun cannot become a 404 any more.
+    await call.gateway.entries(key, after=MAX_INT, limit=1)
+    stopping: asyncio.Event = call.request.app.state.stopping
+    return Stream(_frames(call, key, after), call, stopping)
+
+
+def _after(request: Request, query: int | None) -> int | None:
+    """`Last-Event-ID` is newer than the URL: a browser that reconnects repeats its first URL."""
+    last = request.headers.get("last-event-id", "").strip()
+    return read_int("Last-Event-ID", last) if last else query
+
+
+async def _frames(call: Call, key: str, after: int | None) -> AsyncIterator[bytes]:
+    """One frame a message. The watcher's own pace holds back only this generator; the gateway drops
+    what such a watcher missed and gives it a snapshot (Law 8: never a mixture)."""
+    yield RETRY
+    try:
+        watch = call.gateway.watch(key, after)
+        async with contextlib.aclosing(watch) as messages:  # type: ignore[type-var]
+            async for message in messages:
+                yield frame(await dress_message(message) if call.query["html"] else message)
+    except NoSuchSession:
+        return  # it was removed while it was watched
+
+
+LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+"""Not line ends to the standard, but to clients that split text the way Python and old JavaScript do."""
+
+
+def frame(message: dict[str, Any]) -> bytes:
+    data = msgspec.json.encode(message)
+    for raw, escaped in LINE_ENDS:
+        data = data.replace(raw, escaped)
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (message["rev"], message["type"].encode(), data)
+
+
+def _heartbeat() -> ServerSentEvent:
+    return ServerSentEvent(comment="still here", sep="\n")
+
+
+class Stream(EventSourceResponse):
+    """An event stream that ends at once, and cleanly, when the server stops."""
+
+    def __init__(self, frames: AsyncIterator[bytes], call: Call, stopping: asyncio.Event):
+        settings = call.settings
+        super().__init__(
+            frames,
+            sep="\n",
+            ping=settings.heartbeat,
+            ping_message_factory=_heartbeat,
+            send_timeout=settings.send_timeout,
+        )
+        self._stopping = stopping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stopped = ended = False
+
+        async def until_stopped() -> Message:
+            nonlocal stopped
+            message = await _first(receive, self._stopping)
+            stopped = message is None
+            return message or {"type": "http.disconnect"}
+
+        async def watched(message: Message) -> None:
+            nonlocal ended
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await super().__call__(scope, until_stopped, watched)
+        except TimeoutError:
+            log.info("a watcher took nothing for too long and was let go", path=scope["path"])
+            raise
+        if stopped and not ended:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):  # a watcher that does not read is cut off
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _first(receive: Receive, stopping: asyncio.Event) -> Message | None:
+    """The client's next message, or None once the server stops."""
+    message = asyncio.ensure_future(receive())
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({message, stop}, return_when=asyncio.FIRST_COMPLETED)
+        return None if stop.done() else message.result()
+    finally:
+        message.cancel()
+        stop.cancel()
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/v1/sessions/{key}/stream",
+        "watch",
+        "Watch a session: events `snapshot` and `change`, each with the rev it leads to as its id. "
+        "Resumes after `Last-Event-ID` or `after`; without one, or where it is too old, a snapshot is first. "
+        "A comment every 15 seconds keeps proxies from hanging up.",
+        stream,
+        {200: Answers("The stream, until the client or the gateway leaves.", str, "text/event-stream")},
+        "read",
+        query=(Param("after", int, "A rev to resume after."), HTML),
+        headers=(Param("Last-Event-ID", int, "What a browser sends when it reconnects; goes before `after`."),),
+        errors=("no-such-session",),
+    ),
+]

@@ -1,0 +1,158 @@
+"""Operations that speak into a session: messages, events, answers, stop, mode and model."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from semel.faces.http import shapes
+from semel.faces.http.problems import Problem
+from semel.faces.http.table import Answers, Call, Operation, Param, json
+from semel.gateway.ports import Heard
+
+OWNER = "owner"  # who acts where the caller does not say
+KEY_MOST = 255
+
+_HEARD = {
+    202: Answers("It is in the ledger, or it was already (`duplicate`): answered after the commit.", shapes.Accepted)
+}
+_IDEMPOTENCY = (Param("Idempotency-Key", str, "The same as the key in the body (IETF httpapi idempotency-key)."),)
+
+
+async def say(call: Call) -> Response:
+    body: shapes.Say = call.body
+    key = event_key(call, body.id, "id")
+    return heard(await call.gateway.say(call.session, body.text, sender=body.sender, key=key))
+
+
+async def report(call: Call) -> Response:
+    body: shapes.Report = call.body
+    key = event_key(call, body.key, "key")
+    event = await call.gateway.report(call.session, body.kind, body.text, key=key, data=body.data, wakes=body.wakes)
+    return heard(event)
+
+
+def event_key(call: Call, in_body: str | None, field: str) -> str | None:
+    """The event's key, from the body, the Idempotency-Key header, or both if they agree."""
+    headers = set(call.request.headers.getlist("idempotency-key"))
+    named = {_unquoted(value) for value in headers} | ({in_body} if in_body is not None else set())
+    if len(named) > 1:
+        raise Problem("two-keys", "Send one key, or the same one twice.", field=field)
+    for key in named:
+        if not 0 < len(key) <= KEY_MOST:
+            raise Problem("bad-field", f"A key has 1 to {KEY_MOST} characters, this one {len(key)}.", field=field)
+        return key
+    return None
+
+
+def _unquoted(value: str) -> str:
+    """The draft makes the header a structured string ("…"); most callers send it bare."""
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+
+
+def heard(event: Heard) -> Response:
+    if event.status == "conflict":
+        raise Problem(
+            "conflict",
+            "The first content stays; this one is recorded beside it. Use a new key for a new message.",
+            event=event.event,
+            kept=event.digest,
+            given=event.other,
+        )
+    return json(shapes.Accepted(event.event, event.status), 202)
+
+
+async def stop(call: Call) -> Response:
+    body: shapes.Stop = call.body
+    return json(shapes.Stopped(await call.gateway.stop_turn(call.session, body.by or OWNER)))
+
+
+async def answer(call: Call) -> Response:
+    body: shapes.Answer = call.body
+    outcome = await call.gateway.answer(call.session, body.item, body.option, body.by or OWNER)
+    return json({"outcome": outcome})
+
+
+async def set_mode(call: Call) -> Response:
+    await call.gateway.set_mode(call.session, call.body.mode)
+    return Response(status_code=204)
+
+
+async def set_model(call: Call) -> Response:
+    await call.gateway.set_model(call.session, call.body.model)
+    return Response(status_code=204)
+
+
+_DONE = {204: Answers("Done; watchers see the change.", None)}
+_SESSION = "/v1/sessions/{key}"
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        f"{_SESSION}/messages",
+        "say",
+        "Say something in a session; it is made if it is new. With an `id`, repeats are accepted once.",
+        say,
+        _HEARD,
+        "talk",
+        body=shapes.Say,
+        headers=_IDEMPOTENCY,
+        errors=("two-keys", "conflict", "bad-request", "unavailable"),
+    ),
+    Operation(
+        "POST",
+        f"{_SESSION}/events",
+        "report",
+        "Report that something happened. With a `key`, repeats are accepted once.",
+        report,
+        _HEARD,
+        "talk",
+        body=shapes.Report,
+        headers=_IDEMPOTENCY,
+        errors=("two-keys", "conflict", "bad-request", "unavailable"),
+    ),
+    Operation(
+        "POST",
+        f"{_SESSION}/stop",
+        "stopTurn",
+        "Cancel the running turn. What waits is taken by the next one.",
+        stop,
+        {200: Answers("Whether there was a turn to stop.", shapes.Stopped)},
+        "talk",
+        body=shapes.Stop,
+        body_optional=True,
+        errors=("no-such-session",),
+    ),
+    Operation(
+        "POST",
+        f"{_SESSION}/answers",
+        "answer",
+        "Answer a permission request or a question. The first answer counts.",
+        answer,
+        {200: Answers("What became of it.", shapes.Answered)},
+        "talk",
+        body=shapes.Answer,
+        errors=("no-such-session", "bad-request"),
+    ),
+    Operation(
+        "PUT",
+        f"{_SESSION}/mode",
+        "setMode",
+        "Switch the agent's mode (one of those the session's `mode` item names).",
+        set_mode,
+        _DONE,
+        "talk",
+        body=shapes.Mode,
+        errors=("no-such-session", "bad-request"),
+    ),
+    Operation(
+        "PUT",
+        f"{_SESSION}/model",
+        "setModel",
+        "Switch the agent's model.",
+        set_model,
+        _DONE,
+        "talk",
+        body=shapes.Model,
+        errors=("no-such-session", "bad-request"),
+    ),
+]

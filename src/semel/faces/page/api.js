@@ -1,0 +1,45 @@
+// Requests to the gateway. A failed one is a Problem (RFC 9457) or, without an answer, a NoAnswer.
+
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail || body.title || `the gateway answered ${status}`);
+    this.status = status;
+    this.code = String(body.type || "").split(":").pop();
+  }
+}
+
+/** Nothing came back: the gateway may or may not have taken it. */
+export class NoAnswer extends Error {}
+
+let whenLoggedOut = () => {};
+export function onLoggedOut(handler) {
+  whenLoggedOut = handler;
+}
+
+export const at = (key, rest = "") => `/v1/sessions/${encodeURIComponent(key)}${rest}`;
+
+export async function ask(method, path, body) {
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      credentials: "same-origin",
+    });
+  } catch (error) {
+    throw new NoAnswer(error.message);
+  }
+  if (answer.ok) return answer.status === 204 ? null : read(answer);
+  const problem = new Problem(answer.status, await read(answer).catch(() => ({})));
+  if (problem.status === 401 && path !== "/v1/login") whenLoggedOut();
+  throw problem;
+}
+
+async function read(answer) {
+  try {
+    return await answer.json();
+  } catch (error) {
+    throw new NoAnswer(error.message); // cut off in the middle
+  }
+}

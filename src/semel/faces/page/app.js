@@ -1,0 +1,200 @@
+// The page: which session is open, and how its parts are wired together.
+
+import { ask, at } from "/page/api.js";
+import { Composer } from "/page/composer.js";
+import { byId, freshId, say, show } from "/page/dom.js";
+import { Header } from "/page/header.js";
+import { login, loginByLink } from "/page/login.js";
+import { Outgoing } from "/page/outgoing.js";
+import { Place } from "/page/scroll.js";
+import { Sessions } from "/page/sessions.js";
+import { Watch } from "/page/stream.js";
+import { View } from "/page/view.js";
+
+const LINKS = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting" };
+
+const place = new Place(byId("scroller"), byId("down"));
+const header = new Header({ problem, begin });
+const composer = new Composer((text) => {
+  outgoing.add(open.key, text, open.view.rev);
+  draw();
+  place.toEnd(); // who speaks wants to see it
+});
+const sessions = new Sessions(() => drawer(false));
+const outgoing = new Outgoing(byId("outgoing"), { accepted, edit: (text) => composer.restore(text) });
+const REST = 60000;
+let resting;
+let open = { key: null, view: null, watch: null };
+
+const context = {
+  agent: () => open.view?.session.agent || "Agent",
+  output: (item) => at(open.key, `/outputs/${item}`),
+  answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, by: "page" })),
+  decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`)),
+};
+
+async function attempt(act) {
+  try {
+    await act();
+    return true;
+  } catch (error) {
+    problem(error);
+    return false;
+  }
+}
+
+function problem(error) {
+  say(byId("busy"), error.message);
+  byId("busy").classList.add("wrong");
+  setTimeout(() => drawState(), 6000);
+}
+
+// ---------------------------------------------------------------- one session
+
+function choose(key, fresh = false) {
+  open.watch?.close();
+  byId("rows").replaceChildren();
+  open = { key, view: new View(byId("rows"), context), watch: null, fresh };
+  composer.select(key);
+  outgoing.select(key);
+  sessions.select(key);
+  place.toEnd();
+  link(fresh ? "new" : "off");
+  draw();
+  if (!fresh) watch();
+  if (!matchMedia("(pointer: coarse)").matches) composer.text.focus({ preventScroll: true });
+}
+
+/** A tab that nobody looks at lets its connection go once nothing runs: a browser has six for all tabs together. */
+function rest() {
+  clearTimeout(resting);
+  if (!document.hidden) return open.watch?.wake();
+  resting = setTimeout(() => (open.view?.session.state === "running" ? rest() : open.watch?.sleep()), REST);
+}
+
+function watch() {
+  const { key, view } = open;
+  open.fresh = false;
+  open.watch = new Watch(key, { tell: (frame) => open.view === view && take(frame), link, rev: () => view.rev });
+}
+
+function take(frame) {
+  const { key, view } = open;
+  const entries = frame.type === "snapshot" ? frame.entries : frame.changes.filter((change) => change.op === "entry");
+  place.keep(() => {
+    outgoing.seen(key, entries);
+    announce(view.apply(frame));
+    return frame.type === "snapshot" || frame.changes.some((change) => change.op !== "session");
+  });
+  draw();
+  if (frame.type === "snapshot" || frame.changes.some((change) => change.op === "session")) sessions.soon();
+}
+
+/** What an agent said, when it is done saying it: for those who listen, and in the title for those who look away. */
+function announce(final) {
+  const said = final.filter((entry) => entry.role === "agent" && entry.text);
+  if (!said.length) return;
+  say(byId("told"), `${context.agent()} said: ${said.at(-1).text.slice(0, 300)}`);
+  if (document.hidden) document.title = `• ${byId("title").textContent}`;
+}
+
+function accepted(key, message) {
+  sessions.soon();
+  if (key !== open.key) return;
+  outgoing.settle(key, message, Boolean(open.view.entryOf(message.event)));
+  if (open.watch === null) watch();
+}
+
+function draw() {
+  const { key, view, fresh } = open;
+  header.draw(key, view, fresh);
+  if (!document.hidden) document.title = `${byId("title").textContent} · Semel`;
+  show(byId("older"), view.before !== null);
+  show(byId("welcome"), view.rows.size === 0 && (fresh || view.rev !== null) && !outgoing.list.children.length);
+  say(byId("welcome"), fresh ? "A new session begins with your first message." : "Nothing has been said here yet.");
+  drawState();
+}
+
+function drawState() {
+  const { session } = open.view;
+  const running = session.state === "running";
+  const waiting = session.waiting ? `waiting: ${session.waiting}` : "";
+  const asked = open.view.items("permission").some((item) => item.state === "open") ? "the agent asks for permission" : "";
+  byId("busy").classList.remove("wrong");
+  byId("composer").dataset.state = session.state || "idle";
+  say(byId("busy"), [running ? asked || "working" : "", waiting].filter(Boolean).join(" · "));
+  show(byId("stop"), running);
+}
+
+function link(state) {
+  byId("link").dataset.state = state;
+  say(byId("link-text"), LINKS[state]);
+}
+
+async function older() {
+  const { key, view } = open;
+  byId("older").disabled = true;
+  await attempt(async () => {
+    const page = await ask("GET", at(key, `/history?html=1&limit=100&before=${view.before}`));
+    if (open.view !== view) return;
+    place.keep(() => {
+      view.prepend(page);
+      show(byId("older"), view.before !== null);
+    });
+  });
+  byId("older").disabled = false;
+}
+
+// ---------------------------------------------------------------- around it
+
+/** A new session: with the agent of the one that is open, or, without one, with the default agent. */
+async function begin(agent) {
+  drawer(false);
+  const { configured = [] } = await ask("GET", "/v1/status").catch(() => ({}));
+  const first = [agent, open.view?.session.agent, configured[0]].find((name) => typeof name === "string");
+  const key = [first, "web", `${new Date().toISOString().slice(0, 10)}-${freshId().slice(0, 5)}`].filter(Boolean).join(":");
+  header.agents = { current: first, options: configured.map((name) => ({ id: name, text: name })) };
+  location.hash = `#/new/${encodeURIComponent(key)}`;
+}
+
+function drawer(yes) {
+  document.body.classList.toggle("drawer", yes);
+  byId("menu").setAttribute("aria-expanded", String(yes));
+}
+
+function route() {
+  const found = /^#\/(s|new)\/(.+)$/.exec(location.hash);
+  if (!found) return false;
+  let key;
+  try {
+    key = decodeURIComponent(found[2]);
+  } catch {
+    return false; // somebody typed it
+  }
+  if (key !== open.key) choose(key, found[1] === "new" && !sessions.found.some((one) => one.key === key));
+  return true;
+}
+
+async function start() {
+  await sessions.refresh();
+  outgoing.kickAll();
+  if (route()) return open.watch?.source === null && open.watch.open();
+  const first = [...sessions.found].sort((a, b) => b.at - a.at)[0];
+  if (first) location.replace(`#/s/${encodeURIComponent(first.key)}`);
+  else if (!byId("login").open) await begin();
+}
+
+byId("new").addEventListener("click", () => begin());
+byId("older").addEventListener("click", older);
+byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
+byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key, "/stop"), { by: "page" })));
+document.querySelector("main").addEventListener("click", (event) => event.target.id !== "menu" && drawer(false));
+document.addEventListener("keydown", (event) => event.key === "Escape" && drawer(false));
+document.addEventListener("visibilitychange", () => {
+  rest();
+  if (!document.hidden && open.view) draw();
+});
+addEventListener("hashchange", route);
+login(start);
+await loginByLink();
+await start();

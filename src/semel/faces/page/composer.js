@@ -1,0 +1,49 @@
+// The message box: its draft is the reader's and survives everything but sending (Law 8).
+
+import { byId } from "/page/dom.js";
+import { keep, kept } from "/page/kept.js";
+
+export class Composer {
+  constructor(send) {
+    this.form = byId("composer");
+    this.text = byId("text");
+    this.key = null;
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const text = this.text.value;
+      if (!text.trim() || !this.key) return;
+      this.put("");
+      send(text);
+      this.text.focus();
+    });
+    this.text.addEventListener("input", () => this.changed());
+    this.text.addEventListener("keydown", (event) => {
+      const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229;
+      if (!sends || matchMedia("(pointer: coarse) and (hover: none)").matches) return; // a phone has no Shift+Enter
+      event.preventDefault();
+      this.form.requestSubmit();
+    });
+  }
+
+  select(key) {
+    this.key = key;
+    this.put(kept(`draft.${key}`, ""));
+  }
+
+  put(text) {
+    this.text.value = text;
+    this.changed();
+  }
+
+  /** Back to the box, in front of what is being written. */
+  restore(text) {
+    this.put(this.text.value ? `${text}\n${this.text.value}` : text);
+    this.text.focus();
+  }
+
+  changed() {
+    if (this.key) keep(`draft.${this.key}`, this.text.value);
+    this.text.style.height = "auto";
+    this.text.style.height = `${Math.min(this.text.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }
+}

@@ -1,0 +1,72 @@
+// Small helpers for the DOM. Text always goes in as text; the only HTML is what the gateway sanitised.
+
+/** h("p", {class: "x", onclick: f, hidden: true}, "text", node, null) */
+export function h(tag, props, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat()) if (child !== null && child !== undefined && child !== "") node.append(child);
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Sets text only where it differs: an unchanged node keeps the reader's selection in it (Law 8). */
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+export function show(node, yes) {
+  if (node.hidden === yes) node.hidden = !yes;
+}
+
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+
+export function clock(ms) {
+  const then = new Date(ms);
+  return then.toDateString() === new Date().toDateString() ? TIME.format(then) : `${DAY.format(then)}, ${TIME.format(then)}`;
+}
+
+export function time(ms) {
+  const then = new Date(ms);
+  return h("time", { datetime: then.toISOString(), title: FULL.format(then) }, clock(ms));
+}
+
+export function ago(ms) {
+  const seconds = (Date.now() - ms) / 1000;
+  if (seconds < 60) return "now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return clock(ms);
+}
+
+/** What a session is called: its title, or what its key says beside the agent and the web. */
+export function called({ title, key }) {
+  return title || key.replace(/^[^:]*:web:(?=.)/, "");
+}
+
+/** A random id that also works where the page is not served over TLS. */
+export function freshId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export function selectionTouches(node) {
+  const selection = document.getSelection();
+  return Boolean(selection && !selection.isCollapsed && selection.containsNode(node, true));
+}
+
+/** What a tool was asked to do, as a person reads it: the command first, then the rest, a field a line. */
+export function inputText(input) {
+  if (input === null || input === undefined) return "";
+  if (typeof input !== "object" || Array.isArray(input)) return typeof input === "string" ? input : JSON.stringify(input, null, 2);
+  const { command, ...rest } = input;
+  const lines = command === undefined ? [] : [Array.isArray(command) ? command.join(" ") : plain(command)];
+  for (const [name, value] of Object.entries(rest)) if (value !== null && value !== "") lines.push(`${name}: ${plain(value)}`);
+  return lines.join("\n");
+}
+
+const plain = (value) => (typeof value === "string" ? value : JSON.stringify(value));

@@ -1,0 +1,127 @@
+// One entry of the transcript. An update touches only what differs; the reader's selection survives it.
+
+import { h, say, selectionTouches, time } from "/page/dom.js";
+import { fate } from "/page/fate.js";
+
+const DID = { reaction: "reacted", edit: "edited an earlier message", ask: "asks" };
+const WHO = { user: "You", agent: "Agent", event: "Event", notice: "Notice" };
+
+export class EntryRow {
+  constructor(data, context) {
+    this.context = context;
+    this.body = h("div", { class: "body" });
+    this.text = document.createTextNode("");
+    this.body.append(this.text);
+    this.head = h("div", { class: "head" });
+    this.foot = h("div", { class: "foot" });
+    this.node = h("li", { class: `entry ${data.role}` }, this.head, this.body, this.foot, this.aside(data));
+    this.set(data);
+  }
+
+  set(data) {
+    this.data = data;
+    this.node.classList.toggle("live", Boolean(data.live));
+    this.node.classList.toggle("partial", Boolean(data.partial));
+    this.node.classList.toggle("superseded", Boolean(data.superseded));
+    this.setText();
+    this.setParts("head", JSON.stringify([data.sender, data.kind, data.from, data.to, data.at]), () => this.heading());
+    const { partial, superseded, echoes, files, delivery, tool, late } = data;
+    const told = JSON.stringify([partial, superseded, echoes, files, delivery, tool, late]);
+    this.setParts("foot", told, () => [...this.files(), ...this.marks(), ...fate(data, this.context)]);
+  }
+
+  setParts(name, told, make) {
+    if (this[`${name}Told`] === told) return;
+    this[`${name}Told`] = told;
+    this[name].replaceChildren(...make().filter(Boolean));
+  }
+
+  grow(text) {
+    this.data = { ...this.data, text: this.data.text + text };
+    this.text.appendData(text);
+  }
+
+  setText() {
+    const { text, html } = this.data;
+    if (html !== undefined && html !== this.html) return this.setHtml(html);
+    if (html !== undefined || this.text.data === text) return;
+    if (this.html !== undefined) {
+      this.html = undefined;
+      this.body.replaceChildren(this.text);
+      this.body.classList.remove("rich");
+    }
+    if (text.startsWith(this.text.data)) this.text.appendData(text.slice(this.text.data.length));
+    else this.text.data = text;
+  }
+
+  /** Swaps plain text for the sanitised HTML of the same text, but never under a reader's selection. */
+  setHtml(html) {
+    if (selectionTouches(this.body)) {
+      document.addEventListener("selectionchange", () => this.setText(), { once: true });
+      return;
+    }
+    this.html = html;
+    this.text.data = this.data.text;
+    this.body.innerHTML = html; // sanitised by the gateway: see faces/http/markdown.py
+    this.body.classList.add("rich");
+    for (const pre of this.body.querySelectorAll("pre")) pre.tabIndex = 0; // scrolls: reachable by key
+    for (const table of this.body.querySelectorAll("table")) {
+      const scroll = h("div", { class: "wide", tabindex: "0" });
+      table.replaceWith(scroll);
+      scroll.append(table);
+    }
+  }
+
+  heading() {
+    const { role, sender, kind, at, from, to } = this.data;
+    const who = role === "event" ? kind || WHO.event : sender || (role === "agent" ? this.context.agent() : WHO[role]);
+    return [
+      h("span", { class: "who" }, who),
+      DID[kind] && role === "agent" ? h("span", { class: "via" }, DID[kind]) : null,
+      from ? h("span", { class: "via" }, `from ${from}`) : null,
+      to ? h("span", { class: "via" }, `to ${to}`) : null,
+      time(at),
+    ];
+  }
+
+  marks() {
+    const { partial, superseded, echoes, tool, late } = this.data;
+    const mark = (text, title) => h("span", { class: "mark", title }, text);
+    const times = echoes > 1 ? ` ×${echoes}` : "";
+    return [
+      partial ? mark("cut off", "The agent ended before this was finished. What had been shown is kept.") : null,
+      superseded ? mark("said again below", "A later attempt at this turn replaced it.") : null,
+      echoes ? mark(`also sent by tool${times}`, "The agent sent this with a tool and said it again; it was delivered once.") : null,
+      tool && !echoes && !DID[this.data.kind] ? mark("sent by tool", "The agent sent this while it worked.") : null,
+      late ? mark("late", "It came after its turn was over.") : null,
+    ];
+  }
+
+  files() {
+    return (this.data.files || []).map((file) => {
+      const id = file.id ?? file.blob;
+      const href = `/v1/blobs/${encodeURIComponent(id)}`;
+      const link = { href, target: "_blank", rel: "noopener", class: "file" };
+      if (/^image\/(png|jpeg|gif|webp)$/.test(file.mime || "")) {
+        return h("a", link, h("img", { src: href, alt: file.name, loading: "lazy" }));
+      }
+      return h("a", link, file.name, file.size ? h("small", {}, ` ${size(file.size)}`) : null);
+    });
+  }
+
+  /** Shown beside an agent's text while it is pointed at: when it was said, and a way to take it along. */
+  aside(data) {
+    if (data.role !== "agent") return null;
+    const copy = async () => {
+      await navigator.clipboard.writeText(this.data.text);
+      say(button, "Copied");
+      setTimeout(() => say(button, "Copy"), 1500);
+    };
+    const button = h("button", { type: "button", class: "tiny", onclick: copy, title: "Copy the text as it was said" }, "Copy");
+    return h("div", { class: "aside" }, time(data.at), navigator.clipboard ? button : null);
+  }
+}
+
+function size(bytes) {
+  return bytes < 1024 ? `${bytes} B` : bytes < 1048576 ? `${Math.round(bytes / 1024)} KB` : `${(bytes / 1048576).toFixed(1)} MB`;
+}

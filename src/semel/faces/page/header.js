@@ -1,0 +1,75 @@
+// The head of a session: its title, who thinks, which mode and model, how full its context is.
+
+import { ask, at } from "/page/api.js";
+import { byId, called, h, say } from "/page/dom.js";
+
+export class Header {
+  /** begin(agent) starts another new session, with that agent. */
+  constructor({ problem, begin }) {
+    this.problem = problem;
+    this.begin = begin;
+    this.agents = null;
+    this.told = "";
+  }
+
+  draw(key, view, fresh) {
+    const { session } = view;
+    const name = fresh ? "New session" : called({ title: session.title, key });
+    say(byId("title"), name);
+    byId("title").title = key;
+    const used = usage(view.items("usage").at(-1));
+    const home = session.home && !session.home.startsWith("web:") ? `also at ${session.home}` : "";
+    say(byId("under"), [session.agent, name === key ? "" : key, home, used].filter(Boolean).join(" · "));
+    this.choices(key, view, fresh);
+  }
+
+  /** Drawn anew only when the choice differs: an open list does not close under the reader. */
+  choices(key, view, fresh) {
+    const offers = [
+      ["agent", "Agent", fresh ? this.agents : null],
+      ["mode", "Mode", modes(view)],
+      ["model", "Model", models(view)],
+    ].filter(([, , offer]) => offer && offer.options.length > 1);
+    const told = JSON.stringify([key, offers]);
+    if (told === this.told) return;
+    this.told = told;
+    const held = document.activeElement?.name;
+    byId("choices").replaceChildren(...offers.map(([name, label, offer]) => this.select(key, name, label, offer)));
+    if (held) byId("choices").querySelector(`[name="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
+  }
+
+  select(key, name, label, offer) {
+    const change = async (event) => {
+      if (name === "agent") return this.begin(event.target.value);
+      try {
+        await ask("PUT", at(key, `/${name}`), { [name]: event.target.value });
+      } catch (error) {
+        event.target.value = offer.current;
+        this.problem(error);
+      }
+    };
+    const options = offer.options.map(({ id, text }) => h("option", { value: id, selected: id === offer.current }, text));
+    return h("select", { name, "aria-label": label, title: label, onchange: change }, ...options);
+  }
+}
+
+// Agents tell their modes and models as ACP has them; a model may also come as a config option.
+function modes(view) {
+  const told = view.session.modes ?? view.items("mode").at(-1)?.modes ?? view.items("mode").at(-1);
+  if (!told?.availableModes) return null;
+  const options = told.availableModes.map((one) => ({ id: one.id, text: one.name || one.id }));
+  return { current: view.session.mode ?? told.currentModeId, options };
+}
+
+function models(view) {
+  const told = view.session.models ?? view.items("mode").at(-1)?.models ?? view.items("model").at(-1);
+  const list = told?.availableModels ?? told?.options;
+  if (!list) return null;
+  const options = list.map((one) => ({ id: one.modelId ?? one.value ?? one.id, text: one.name || one.modelId || one.value }));
+  return { current: view.session.model ?? told.currentModelId ?? told.currentValue, options };
+}
+
+function usage(item) {
+  if (!item || !item.size || item.used === undefined) return "";
+  return `${Math.round((100 * item.used) / item.size)} % of context used`;
+}

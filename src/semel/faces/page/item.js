@@ -1,0 +1,145 @@
+// What is seen beside the transcript: tool calls, thoughts, plans, requests. One class a kind.
+
+import { h, inputText, say, show } from "/page/dom.js";
+import { RequestRow } from "/page/request.js";
+
+/** A line that opens: tool calls and thoughts. Its open state is the reader's and no update changes it. */
+class Folding {
+  constructor(data, context, kind) {
+    this.context = context;
+    this.label = h("span", { class: "label" });
+    this.state = h("span", { class: "state" });
+    this.text = document.createTextNode("");
+    this.output = h("pre", { class: "output", tabindex: "0" }, this.text);
+    this.inside = h("div", { class: "inside" }, this.output);
+    this.details = h("details", {}, h("summary", {}, h("span", { class: "sign", "aria-hidden": "true" }), this.label, this.state), this.inside);
+    this.node = h("li", { class: `item ${kind}` }, this.details);
+  }
+
+  setText(text) {
+    if (this.text.data !== text) {
+      if (text.startsWith(this.text.data)) this.text.appendData(text.slice(this.text.data.length));
+      else this.text.data = text;
+    }
+    show(this.output, text !== "");
+  }
+
+  grow(text) {
+    this.data = { ...this.data, text: this.data.text + text };
+    this.text.appendData(text);
+    show(this.output, true);
+  }
+}
+
+const STATUS = { pending: "waiting", running: "running", done: "", failed: "failed", cancelled: "cancelled" };
+
+class ToolRow extends Folding {
+  constructor(data, context) {
+    super(data, context, "tool");
+    this.input = h("pre", { class: "input", tabindex: "0", hidden: true });
+    this.told = document.createTextNode("");
+    this.whole = h("a", { target: "_blank", rel: "noopener" }, "Show all of it");
+    this.gap = h("p", { class: "gap", hidden: true }, this.told, this.whole);
+    this.tail = h("pre", { class: "output", tabindex: "0", hidden: true });
+    this.empty = h("p", { class: "none" }, "no output");
+    this.inside.prepend(this.input);
+    this.inside.append(this.gap, this.tail, this.empty);
+    this.set(data);
+  }
+
+  set(data) {
+    this.data = data;
+    const status = data.status || "pending";
+    this.node.dataset.status = status;
+    say(this.label, data.title || data.name || "tool");
+    const exit = data.exit !== undefined && data.exit !== null && data.exit !== 0 ? `exit ${data.exit}` : "";
+    say(this.state, [STATUS[status] ?? status, exit].filter(Boolean).join(", "));
+    const input = inputText(data.input);
+    say(this.input, input);
+    show(this.input, input !== "" && input !== data.title);
+    this.setText(data.text || "");
+    this.told.data = gapText(data);
+    this.whole.href = this.context.output(data.id);
+    show(this.whole, Boolean(data.gap));
+    show(this.gap, this.told.data !== "");
+    say(this.tail, data.tail || "");
+    show(this.tail, Boolean(data.tail));
+    show(this.empty, !data.text && !data.tail && !input && !data.live);
+  }
+}
+
+function gapText({ gap, truncated, tail }) {
+  if (typeof gap === "number" && gap > 0) return `… ${gap.toLocaleString()} characters are not shown here … `;
+  if (gap) return `… ${gap} …`;
+  return truncated && !tail ? "… cut off by the agent …" : "";
+}
+
+class ThoughtRow extends Folding {
+  constructor(data, context) {
+    super(data, context, "thought");
+    this.set(data);
+  }
+
+  set(data) {
+    this.data = data;
+    this.node.classList.toggle("live", Boolean(data.live));
+    say(this.label, data.live ? "Thinking" : "Thought");
+    this.setText(data.text || "");
+  }
+}
+
+class PlanRow {
+  constructor(data) {
+    this.node = h("li", { class: "item plan" });
+    this.set(data);
+  }
+
+  set(data) {
+    this.data = data;
+    const told = JSON.stringify(data.entries);
+    if (told === this.told) return;
+    this.told = told;
+    const steps = (data.entries || []).map((step) =>
+      h("li", { class: step.status || "pending", "aria-label": `${step.content}: ${step.status || "pending"}` }, step.content),
+    );
+    this.node.replaceChildren(h("p", { class: "label" }, "Plan"), h("ol", {}, ...steps));
+  }
+
+  grow() {}
+}
+
+class NoticeRow {
+  constructor(data) {
+    this.node = h("li", { class: "item notice" });
+    this.set(data);
+  }
+
+  set(data) {
+    this.data = data;
+    say(this.node, data.text || data.title || "");
+  }
+
+  grow(text) {
+    this.set({ ...this.data, text: this.data.text + text });
+  }
+}
+
+/** Kinds that show elsewhere (mode and usage in the header) or that this page does not know keep their place. */
+class SilentRow {
+  constructor(data) {
+    this.data = data;
+    this.node = h("li", { class: "silent", hidden: true });
+  }
+
+  set(data) {
+    this.data = data;
+  }
+
+  grow() {}
+}
+
+const KINDS = { tool: ToolRow, thought: ThoughtRow, plan: PlanRow, permission: RequestRow, ask: RequestRow, notice: NoticeRow };
+
+export function itemRow(data, context) {
+  return new (KINDS[data.kind] || SilentRow)(data, context);
+}

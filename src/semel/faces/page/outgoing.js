@@ -1,0 +1,162 @@
+// Messages on their way to the gateway. Each has an id made here, kept until it is acknowledged and repeated
+// with every retry: a lost answer never sends twice, a reload never loses (Laws 1 and 8).
+
+import { NoAnswer, ask, at } from "/page/api.js";
+import { freshId, h, say } from "/page/dom.js";
+import { keep, kept, keptNames } from "/page/kept.js";
+
+const PAUSES = [500, 1000, 2000, 4000, 8000, 15000];
+const TELLS = { sending: "sending", waiting: "no connection: it is sent as soon as there is one", accepted: "", refused: "not sent" };
+
+export class Outgoing {
+  /** accepted(key, message) is called once the gateway holds it; edit(text) puts a refused text back to the box. */
+  constructor(list, { accepted, edit }) {
+    this.list = list;
+    this.accepted = accepted;
+    this.edit = edit;
+    this.queues = new Map();
+    this.failures = new Map();
+    this.busy = new Set();
+    for (const key of keptNames("out.")) this.queue(key);
+    addEventListener("online", () => this.kickAll());
+  }
+
+  queue(key) {
+    if (!this.queues.has(key)) this.queues.set(key, kept(`out.${key}`, []).map((one) => ({ ...one, state: "waiting" })));
+    return this.queues.get(key);
+  }
+
+  /** `rev` is what the view held when it was said: its entry can only be newer. */
+  add(key, text, rev) {
+    this.queue(key).push({ id: freshId(), text, rev, state: "sending" });
+    this.save(key);
+    this.draw();
+    this.kick(key);
+  }
+
+  save(key) {
+    const open = this.queue(key).filter((one) => one.state !== "accepted");
+    keep(`out.${key}`, open.map(({ id, text, rev }) => ({ id, text, rev })));
+  }
+
+  kickAll() {
+    for (const key of this.queues.keys()) this.kick(key);
+  }
+
+  /** Sends what waits in one session, in order, one at a time. */
+  async kick(key) {
+    if (this.busy.has(key)) return;
+    this.busy.add(key);
+    let next;
+    while ((next = this.queue(key).find((one) => one.state === "sending" || one.state === "waiting"))) {
+      if (!(await this.send(key, next))) break;
+    }
+    this.busy.delete(key);
+  }
+
+  async send(key, message) {
+    try {
+      const answer = await ask("POST", at(key, "/messages"), { text: message.text, id: message.id });
+      message.event = answer.event;
+      message.state = "accepted";
+      this.failures.delete(key);
+      this.save(key);
+      this.accepted(key, message);
+    } catch (error) {
+      return this.failed(key, message, error);
+    } finally {
+      this.draw();
+    }
+    return true;
+  }
+
+  failed(key, message, error) {
+    const passing = error instanceof NoAnswer || error.status >= 500 || error.status === 429;
+    if (error.status === 401) {
+      message.state = "waiting"; // kicked again after the login
+    } else if (passing) {
+      message.state = "waiting";
+      const count = this.failures.get(key) || 0;
+      this.failures.set(key, count + 1);
+      setTimeout(() => this.kick(key), PAUSES[Math.min(count, PAUSES.length - 1)]);
+    } else {
+      message.state = "refused";
+      message.adopted = undefined;
+      message.why = error.message;
+      return true;
+    }
+    return false;
+  }
+
+  // ---------------------------------------------------------------- shown
+
+  /** Entries have come: what they hold is shown there, and no longer here. Called before the view is painted. */
+  seen(key, entries) {
+    const queue = this.queue(key);
+    if (!queue.length) return;
+    for (const entry of entries) if (entry.role === "user") this.match(queue, entry);
+    this.draw();
+  }
+
+  match(queue, entry) {
+    const exact = queue.findIndex((one) => one.event === entry.event && one.event !== undefined);
+    if (exact >= 0) return queue.splice(exact, 1);
+    // The stream may be faster than the answer: the same text is taken to be it until the answer tells.
+    const may = (one) => one.event === undefined && one.adopted === undefined && one.text === entry.text;
+    const open = queue.find((one) => may(one) && entry.born > (one.rev ?? 0));
+    if (open) open.adopted = entry.event;
+  }
+
+  /** After the answer: the entry may be in the view already. */
+  settle(key, message, shown) {
+    message.adopted = undefined;
+    if (!shown) return;
+    const queue = this.queue(key);
+    queue.splice(queue.indexOf(message), 1);
+    this.draw();
+  }
+
+  select(key) {
+    this.key = key;
+    this.list.replaceChildren();
+    this.draw();
+  }
+
+  draw() {
+    if (!this.key) return;
+    const wanted = this.queue(this.key).filter((one) => one.adopted === undefined);
+    const nodes = new Map([...this.list.children].map((node) => [node.dataset.id, node]));
+    for (const message of wanted) {
+      const node = nodes.get(message.id) || this.row(message);
+      nodes.delete(message.id);
+      node.dataset.state = message.state;
+      say(node.querySelector(".state"), [TELLS[message.state], message.why].filter(Boolean).join(": "));
+      node.querySelector(".options").hidden = message.state !== "refused";
+      if (!node.isConnected) this.list.append(node);
+    }
+    for (const node of nodes.values()) node.remove();
+  }
+
+  row(message) {
+    const discard = () => {
+      const queue = this.queue(this.key);
+      queue.splice(queue.indexOf(message), 1);
+      this.save(this.key);
+      this.draw();
+    };
+    const edit = () => {
+      discard();
+      this.edit(message.text);
+    };
+    return h(
+      "li",
+      { class: "entry user pending", "data-id": message.id },
+      h("div", { class: "body" }, message.text),
+      h("div", { class: "foot" },
+        h("span", { class: "state" }),
+        h("span", { class: "options", hidden: true },
+          h("button", { type: "button", class: "tiny", onclick: edit }, "Edit"),
+          h("button", { type: "button", class: "tiny", onclick: discard }, "Discard"))),
+    );
+  }
+}

@@ -1,0 +1,61 @@
+// A permission request or a question: answered once, by whoever is first, and seen as answered by everybody.
+
+import { h, inputText } from "/page/dom.js";
+
+const CLOSED = { cancelled: "cancelled", expired: "nobody answered in time" };
+
+export class RequestRow {
+  constructor(data, context) {
+    this.context = context;
+    this.node = h("li", { class: `item request ${data.kind}` });
+    this.set(data);
+  }
+
+  grow() {}
+
+  set(data) {
+    this.data = data;
+    const told = JSON.stringify([data.state, data.answer, data.by, data.title, data.text, data.input, data.options]);
+    if (told === this.told) return;
+    this.told = told;
+    const held = this.node.contains(document.activeElement);
+    const input = inputText(data.input);
+    const asked = data.kind === "ask"; // its text is the entry above
+    const title = asked ? "Answer" : data.title || data.text || "The agent asks for permission";
+    this.node.dataset.state = data.state;
+    this.node.hidden = asked && !data.options?.length;
+    this.node.replaceChildren(
+      h("p", { class: "label", tabindex: "-1" }, title),
+      input && input !== title && data.state === "open" ? h("pre", { class: "input", tabindex: "0" }, input) : "",
+      data.state === "open" ? this.buttons() : h("p", { class: "outcome" }, this.outcome()),
+    );
+    if (held) this.node.querySelector("button, .label").focus({ preventScroll: true }); // focus is not lost with its button
+  }
+
+  buttons() {
+    const options = this.data.options || [];
+    const make = (option) => {
+      const id = option.optionId ?? option.id ?? option.name ?? option;
+      const kind = String(option.kind || "").split("_")[0];
+      return h("button", { type: "button", class: kind, onclick: (event) => this.answer(id, event.target) }, option.name ?? String(id));
+    };
+    return h("div", { class: "options", role: "group", "aria-label": "Answers" }, ...options.map(make));
+  }
+
+  async answer(option, button) {
+    const buttons = [...button.parentElement.querySelectorAll("button")];
+    for (const one of buttons) one.disabled = true;
+    button.classList.add("chosen");
+    const done = await this.context.answer(this.data.id, option);
+    if (done) return; // the change that comes shows the outcome, here and everywhere
+    for (const one of buttons) one.disabled = false;
+    button.classList.remove("chosen");
+  }
+
+  outcome() {
+    const { state, answer, by, options } = this.data;
+    if (state !== "answered") return CLOSED[state] || state;
+    const chosen = (options || []).find((option) => (option.optionId ?? option.id ?? option.name ?? option) === answer);
+    return `${chosen?.name ?? answer ?? "answered"}${by ? ` · ${by}` : ""}`;
+  }
+}

@@ -1,0 +1,79 @@
+// The list of sessions. Rows are kept by key: an update moves no focus and no scroll.
+
+import { ask } from "/page/api.js";
+import { ago, byId, called, h, say, show } from "/page/dom.js";
+
+const EVERY = 10000;
+
+export class Sessions {
+  constructor(choose) {
+    this.choose = choose;
+    this.list = byId("sessions");
+    this.rows = new Map();
+    this.found = [];
+    setInterval(() => document.visibilityState === "visible" && this.refresh(), EVERY);
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.refresh());
+  }
+
+  /** Asks soon; many calls make one request. */
+  soon() {
+    this.timer ??= setTimeout(() => this.refresh(), 300);
+  }
+
+  async refresh() {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    try {
+      this.found = (await ask("GET", "/v1/sessions")).sessions;
+    } catch {
+      return; // the connection's state is shown elsewhere
+    }
+    this.draw();
+  }
+
+  select(key) {
+    this.key = key;
+    this.draw();
+  }
+
+  draw() {
+    const sorted = [...this.found].sort((a, b) => b.at - a.at);
+    const gone = new Set(this.rows.keys());
+    sorted.forEach((session, place) => {
+      gone.delete(session.key);
+      const row = this.rows.get(session.key) || this.row(session.key);
+      this.fill(row, session);
+      if (this.list.children[place] !== row.node && !row.node.contains(document.activeElement)) {
+        this.list.insertBefore(row.node, this.list.children[place] || null);
+      }
+    });
+    for (const key of gone) {
+      this.rows.get(key).node.remove();
+      this.rows.delete(key);
+    }
+    show(byId("no-sessions"), sorted.length === 0);
+  }
+
+  row(key) {
+    const row = { title: h("b"), when: h("small"), last: h("span", { class: "last" }), sign: h("span", { class: "dot" }) };
+    const link = h("a", { href: `#/s/${encodeURIComponent(key)}` }, row.sign, row.title, row.when, row.last);
+    link.addEventListener("click", () => this.choose());
+    row.link = link;
+    row.node = h("li", {}, link);
+    this.rows.set(key, row);
+    this.list.append(row.node);
+    return row;
+  }
+
+  fill(row, session) {
+    say(row.title, called(session));
+    row.title.title = session.key;
+    say(row.when, session.at ? ago(session.at) : "");
+    say(row.last, session.last || "");
+    row.sign.dataset.state = session.state;
+    const state = session.state === "running" ? "running" : session.state === "waiting" ? "waiting" : "";
+    row.sign.title = state;
+    if (session.key === this.key) row.link.setAttribute("aria-current", "page");
+    else row.link.removeAttribute("aria-current");
+  }
+}

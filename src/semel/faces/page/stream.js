@@ -1,0 +1,74 @@
+// The watch over one session: frames in order, resumed by rev after every loss (Law 8).
+
+import { ask, at } from "/page/api.js";
+
+const PAUSES = [500, 1000, 2000, 4000, 8000];
+
+export class Watch {
+  /** tell(frame) is called for each snapshot or change; link("live" | "lost" | "gone") as the connection goes. */
+  constructor(key, { tell, link, rev }) {
+    this.key = key;
+    this.tell = tell;
+    this.link = link;
+    this.rev = rev;
+    this.failures = 0;
+    this.hurry = () => this.source === null && this.open();
+    addEventListener("online", this.hurry);
+    this.open();
+  }
+
+  open() {
+    clearTimeout(this.timer);
+    const after = this.rev() === null ? "" : `&after=${this.rev()}`;
+    const source = new EventSource(at(this.key, `/stream?html=1${after}`));
+    this.source = source;
+    const take = (event) => {
+      this.failures = 0;
+      this.tell(JSON.parse(event.data));
+    };
+    source.addEventListener("snapshot", take);
+    source.addEventListener("change", take);
+    source.addEventListener("open", () => this.link("live"));
+    source.addEventListener("error", () => this.lost(source));
+  }
+
+  // A browser reconnects by itself, with the last id it saw, unless it was refused: then we do.
+  lost(source) {
+    if (this.source !== source) return;
+    this.link("lost");
+    if (source.readyState !== EventSource.CLOSED) return;
+    this.source = null;
+    this.timer = setTimeout(() => this.again(), PAUSES[Math.min(this.failures++, PAUSES.length - 1)]);
+  }
+
+  async again() {
+    try {
+      await ask("GET", at(this.key, `/entries?after=${Number.MAX_SAFE_INTEGER}&limit=1`));
+    } catch (error) {
+      if (error.status === 404) return this.link("gone");
+    }
+    if (this.source === null && !this.closed) this.open();
+  }
+
+  /** Lets the connection go, and takes it up again where it was. */
+  sleep() {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = undefined;
+    this.asleep = true;
+  }
+
+  wake() {
+    if (!this.asleep) return;
+    this.asleep = false;
+    this.open();
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    removeEventListener("online", this.hurry);
+    this.source?.close();
+    this.source = undefined;
+  }
+}

@@ -1,0 +1,120 @@
+// The view of one session: rows by seq (entries) and id (items), in the order of `born`. Each is shown once.
+
+import { EntryRow } from "/page/entry.js";
+import { itemRow } from "/page/item.js";
+
+export class View {
+  constructor(list, context) {
+    this.list = list;
+    this.context = context;
+    this.rows = new Map();
+    this.places = new Map(); // items whose place in the view is not their `born`
+    this.rev = null;
+    this.session = {};
+    this.before = null; // what to ask older history with; null: there is none
+  }
+
+  /** Takes a snapshot or a change in. Returns the entries that became final with it. */
+  apply(frame) {
+    const final = [];
+    if (frame.type === "snapshot") {
+      this.replace(frame);
+    } else {
+      const seen = this.rev ?? 0;
+      for (const change of frame.changes) if (change.rev > seen) this.change(change, final);
+    }
+    this.rev = Math.max(frame.rev, frame.type === "snapshot" ? 0 : this.rev ?? 0);
+    return final;
+  }
+
+  change(change, final) {
+    switch (change.op) {
+      case "entry": {
+        const before = this.rows.get(`e${change.seq}`);
+        if (!change.live && (!before || before.data.live)) final.push(change);
+        return this.put(`e${change.seq}`, change);
+      }
+      case "item":
+        return this.put(`i${change.id}`, change);
+      case "append":
+        return this.rows.get(`e${change.seq}`)?.grow(change.text);
+      case "output":
+        return this.rows.get(`i${change.id}`)?.grow(change.text);
+      case "gone":
+        return this.remove(`e${change.seq}`);
+      case "session":
+        this.session = change;
+    }
+  }
+
+  put(key, data) {
+    if (key[0] === "e" && data.kind === "ask" && data.item) this.askedBy(data);
+    const row = this.rows.get(key);
+    if (row) return row.set(data);
+    const fresh = key[0] === "e" ? new EntryRow(data, this.context) : itemRow(data, this.context);
+    fresh.node.dataset.key = key;
+    fresh.born = this.places.get(key) ?? data.born;
+    this.rows.set(key, fresh);
+    this.place(fresh);
+  }
+
+  place(row) {
+    let after = this.list.lastElementChild;
+    while (after && (after === row.node || this.rows.get(after.dataset.key).born > row.born)) after = after.previousElementSibling;
+    this.list.insertBefore(row.node, after ? after.nextElementSibling : this.list.firstElementChild);
+  }
+
+  /** The entry holds the question, its item the ways to answer: they stand right below it. */
+  askedBy(entry) {
+    const key = `i${entry.item}`;
+    if (this.places.has(key)) return;
+    this.places.set(key, entry.born + 0.5);
+    const row = this.rows.get(key);
+    if (!row) return;
+    row.born = entry.born + 0.5;
+    this.place(row);
+  }
+
+  remove(key) {
+    this.rows.get(key)?.node.remove();
+    this.rows.delete(key);
+  }
+
+  /** A snapshot replaces what is there. Older history stays only where it joins without a gap. */
+  replace(snapshot) {
+    const keys = new Set();
+    for (const entry of snapshot.entries) keys.add(`e${entry.seq}`);
+    for (const item of snapshot.items) keys.add(`i${item.id}`);
+    const oldest = snapshot.entries[0];
+    const joins = snapshot.more && oldest && this.rows.has(`e${oldest.seq - 1}`) && this.before !== undefined;
+    for (const [key, row] of this.rows) {
+      const older = joins && row.born < oldest.born;
+      if (!keys.has(key) && !older) this.remove(key);
+    }
+    this.session = snapshot.session;
+    this.take(snapshot);
+    if (!joins) this.before = snapshot.more ? snapshot.before ?? oldest?.seq : null;
+  }
+
+  take(stretch) {
+    for (const entry of stretch.entries) this.put(`e${entry.seq}`, entry);
+    for (const item of stretch.items) this.put(`i${item.id}`, item);
+  }
+
+  /** Older history, in front. What is held already is newer and stays. */
+  prepend(older) {
+    this.take({
+      entries: older.entries.filter((entry) => !this.rows.has(`e${entry.seq}`)),
+      items: older.items.filter((item) => !this.rows.has(`i${item.id}`)),
+    });
+    this.before = older.more ? older.before ?? older.entries[0]?.seq ?? null : null;
+  }
+
+  items(kind) {
+    return [...this.rows.values()].map((row) => row.data).filter((data) => data.kind === kind && "id" in data);
+  }
+
+  entryOf(event) {
+    for (const row of this.rows.values()) if (row.data.event === event && "seq" in row.data) return row;
+  }
+}

@@ -1,0 +1,140 @@
+"""A browser for tests: Chromium through chromedriver, spoken to in the W3C WebDriver protocol."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+T = TypeVar("T")
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # W3C WebDriver, section 12.2
+KEYS = {"enter": "\ue007", "shift": "\ue008"}
+FLAGS = (
+    *(
+        "--headless=new",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+    ),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server"),
+)
+
+
+def missing() -> str | None:
+    """Why there is no browser here, or None."""
+    for name in ("chromium", "chromedriver"):
+        if shutil.which(name) is None:
+            return f"{name} is not installed (Debian: apt-get install chromium chromium-driver)"
+    return None
+
+
+class Browser:
+    """One window. Every wait has a bound; nothing sleeps for longer than a look."""
+
+    def __init__(self, profile: Path, width: int = 1280, height: int = 800, dark: bool = False):
+        self._driver = subprocess.Popen(
+            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._driver.stdout is not None
+        port = next(m[1] for line in self._driver.stdout if (m := re.search(r"successfully on port (\d+)", line)))
+        self._http = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
+        self._session = ""
+        flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
+        flags += ["--no-sandbox"] if os.geteuid() == 0 else []
+        flags += ["--force-dark-mode"] if dark else []
+        options: dict[str, Any] = {"args": flags, "binary": shutil.which("chromium")}
+        if width < 500:
+            metrics = {"width": width, "height": height, "pixelRatio": 2.0, "touch": True}
+            options["mobileEmulation"] = {"deviceMetrics": metrics}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options}
+        wanted["goog:loggingPrefs"] = {"browser": "ALL"}
+        made = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
+        self._session = f"/session/{made['sessionId']}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._ask("DELETE", "")
+        finally:
+            self._http.close()
+            self._driver.terminate()
+            self._driver.wait(20)
+            assert self._driver.stdout is not None
+            self._driver.stdout.close()
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        answer = self._http.request(
+            method, self._session + path, json=({} if body is None else body) if method == "POST" else None
+        )
+        value = answer.json()["value"]
+        if isinstance(value, dict) and "error" in value:
+            raise RuntimeError(f"{value['error']}: {value['message'].splitlines()[0]}")
+        return value
+
+    # ------------------------------------------------------------ doing
+
+    def go(self, url: str) -> None:
+        self._ask("POST", "/url", {"url": url})
+
+    def run(self, script: str, *args: Any) -> Any:
+        """Runs `return <script>` in the page, with `arguments`."""
+        return self._ask("POST", "/execute/sync", {"script": f"return {script}", "args": list(args)})
+
+    def _find(self, css: str) -> str:
+        return str(self._ask("POST", "/element", {"using": "css selector", "value": css})[ELEMENT])
+
+    def click(self, css: str) -> None:
+        self.until(lambda: self.run("!!document.querySelector(arguments[0])", css), css)
+        self._ask("POST", f"/element/{self._find(css)}/click")
+
+    def type(self, css: str, text: str) -> None:
+        self._ask("POST", f"/element/{self._find(css)}/value", {"text": text})
+
+    def offline(self, yes: bool) -> None:
+        """Cuts the page's network, or mends it (a chromedriver extension)."""
+        conditions = {"offline": yes, "latency": 0, "download_throughput": -1, "upload_throughput": -1}
+        self._ask("POST", "/chromium/network_conditions", {"network_conditions": conditions})
+
+    def shot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
+
+    # ------------------------------------------------------------ looking
+
+    def text(self, css: str) -> str | None:
+        """What the first match shows; None where there is none."""
+        return self.run("document.querySelector(arguments[0])?.innerText ?? null", css)  # type: ignore[no-any-return]
+
+    def texts(self, css: str) -> list[str]:
+        script = (
+            "[...document.querySelectorAll(arguments[0])].filter((n) => n.checkVisibility()).map((n) => n.innerText)"
+        )
+        return [str(text) for text in self.run(script, css)]
+
+    def errors(self) -> list[str]:
+        """What the page complained about since the last time this was asked."""
+        found = self._ask("POST", "/se/log", {"type": "browser"})
+        return [entry["message"] for entry in found if entry["level"] == "SEVERE"]
+
+    def until(self, look: Callable[[], T], what: str = "", seconds: float = 20.0) -> T:
+        """The first true value of `look`. Fails with what the page shows."""
+        end = time.monotonic() + seconds
+        while not (found := look()):
+            if time.monotonic() > end:
+                raise AssertionError(f"never came: {what}; the page shows: {self.text('body')}")
+            time.sleep(0.02)
+        return found

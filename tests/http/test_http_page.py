@@ -1,0 +1,213 @@
+"""The page in a real browser: what is said is sent once, and what is asked is decided once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import browser
+import pytest
+from browser import KEYS, Browser
+from live_house import OPTIONS, LiveHouse, bodies, shows, visit, wait_live
+
+from semel.gateway.ports import Heard
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
+
+
+# ---------------------------------------------------------------- speaking
+
+
+def test_a_message_is_shown_once_while_it_is_sent_and_after_a_reload(page: Browser, live: LiveHouse) -> None:
+    page.type("#text", f"hello{KEYS['enter']}")
+    bodies(page, "hello")
+    page.until(lambda: len(page.texts("#outgoing li")) == 0, "the message is in the transcript")
+    assert page.run("document.querySelector('#text').value") == ""
+    visit(page, live)
+    bodies(page, "hello")
+
+
+def test_enter_sends_and_shift_enter_is_a_new_line(page: Browser, live: LiveHouse) -> None:
+    page.type("#text", f"one{KEYS['shift']}{KEYS['enter']}{KEYS['shift']}two")
+    assert page.run("document.querySelector('#text').value") == "one\ntwo"
+    page.type("#text", KEYS["enter"])
+    bodies(page, "one\ntwo")
+
+
+def test_a_message_whose_answer_is_lost_is_sent_again_and_heard_once(page: Browser, live: LiveHouse) -> None:
+    heard: list[Heard] = []
+    real = live.gateway.say
+
+    async def say_and_lose(*args: Any, **kwargs: Any) -> Heard:
+        heard.append(await real(*args, **kwargs))
+        if len(heard) == 1:
+            raise RuntimeError("the answer is lost on its way")
+        return heard[-1]
+
+    live.do(lambda: setattr(live.gateway, "say", say_and_lose))
+    page.type("#text", f"only once{KEYS['enter']}")
+    page.until(lambda: len(heard) == 2, "a retry")
+    bodies(page, "only once")
+    assert [one.status for one in heard] == ["accepted", "duplicate"]
+    page.until(lambda: page.run("Object.keys(localStorage).length") == 0, "nothing is kept after the answer")
+
+
+def test_what_is_said_without_a_connection_is_sent_when_there_is_one(page: Browser, live: LiveHouse) -> None:
+    page.offline(True)
+    page.type("#text", f"first{KEYS['enter']}")
+    page.type("#text", f"second{KEYS['enter']}")
+    shows(page, "#outgoing .body", "first", "second")
+    page.until(lambda: "no connection" in page.texts("#outgoing .state")[0], "it says why")
+    page.offline(False)
+    bodies(page, "first", "second")
+    page.until(lambda: page.texts("#outgoing li") == [], "both are in the transcript")
+    assert [e["text"] for e in live.script().session.entries.values()] == ["first", "second"]
+
+
+def test_a_message_survives_a_page_that_is_closed_before_its_answer(page: Browser, live: LiveHouse) -> None:
+    """An older message of the same words is not taken for it."""
+    live.do(lambda: live.gateway.script("s").entry("user", "do not lose me", event=77))
+    bodies(page, "do not lose me")
+    live.shut()
+    page.type("#text", f"do not lose me{KEYS['enter']}")
+    shows(page, "#outgoing .body", "do not lose me")
+    page.go("about:blank")
+    live.open()
+    visit(page, live)
+    bodies(page, "do not lose me", "do not lose me")
+    page.until(lambda: page.texts("#outgoing li") == [], "it is in the transcript")
+
+
+def test_a_stream_that_is_faster_than_the_answer_shows_nothing_twice(page: Browser, live: LiveHouse) -> None:
+    real, gate = live.gateway.say, live.do(asyncio.Event)
+
+    async def say_slowly(*args: Any, **kwargs: Any) -> Heard:
+        heard = await real(*args, **kwargs)
+        await gate.wait()
+        return heard
+
+    live.do(lambda: setattr(live.gateway, "say", say_slowly))
+    page.type("#text", f"quick{KEYS['enter']}")
+    page.until(lambda: len(page.texts("#rows .entry")) == 1, "the entry, before the answer")
+    bodies(page, "quick")
+    live.do(gate.set)
+    page.until(lambda: page.run("Object.keys(localStorage).length") == 0, "the answer")
+    bodies(page, "quick")
+
+
+def test_an_older_message_that_changes_is_not_taken_for_the_one_on_its_way(page: Browser, live: LiveHouse) -> None:
+    real, gate = live.gateway.say, live.do(asyncio.Event)
+
+    async def hear_late(*args: Any, **kwargs: Any) -> Heard:
+        await gate.wait()
+        return await real(*args, **kwargs)
+
+    script = live.script()
+    live.do(lambda: script.entry("user", "yes", event=77))
+    bodies(page, "yes")
+    live.do(lambda: setattr(live.gateway, "say", hear_late))
+    page.type("#text", f"yes{KEYS['enter']}")
+    bodies(page, "yes", "yes")
+    live.do(lambda: script.set(1, sender="Ann"))
+    page.until(lambda: page.texts("#rows .who") == ["Ann"], "the change")
+    bodies(page, "yes", "yes")
+    live.do(gate.set)
+    page.until(lambda: len(page.texts("#rows .entry")) == 2, "both are in the transcript")
+    bodies(page, "yes", "yes")
+
+
+def test_the_same_words_from_two_people_are_two_messages(page: Browser, live: LiveHouse) -> None:
+    page.type("#text", f"ha{KEYS['enter']}")
+    bodies(page, "ha")
+    live.do(lambda: live.gateway.script("s").entry("user", "ha", sender="Bob", event=99))
+    bodies(page, "ha", "ha")
+
+
+def test_a_refused_message_says_why_and_can_be_edited(page: Browser, live: LiveHouse) -> None:
+    page.run("void (document.querySelector('#text').value = 'x'.repeat(1100000))")
+    page.run("void document.querySelector('#composer').requestSubmit()")
+    page.until(lambda: any("not sent: A body may have" in t for t in page.texts("#outgoing .state")), "the reason")
+    page.click("#outgoing .options button")
+    page.until(lambda: page.run("document.querySelector('#text').value.length") == 1_100_000, "the text is back")
+    assert page.texts("#outgoing li") == []
+    page.errors()  # the browser notes the 413 by itself
+
+
+def test_a_draft_stays_with_its_session(page: Browser, live: LiveHouse) -> None:
+    live.script("other")
+    page.type("#text", "half a thou")
+    page.run("void (location.hash = '#/s/other')")
+    page.until(lambda: page.run("document.querySelector('#text').value") == "", "another draft")
+    visit(page, live)
+    assert page.run("document.querySelector('#text').value") == "half a thou"
+
+
+# ---------------------------------------------------------------- deciding
+
+
+def test_a_permission_request_is_answered_here_and_seen_as_answered(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    item = live.do(lambda: script.item("permission", title="Run it?", state="open", options=OPTIONS))
+    page.click("#rows .request .allow")
+    shows(page, "#rows .request .outcome", "Allow once · page")
+    assert live.script().session.items[item]["answer"] == "y"
+    assert page.texts("#rows .request button") == []
+
+
+def test_a_request_that_somebody_else_answered_shows_their_answer(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    item = live.do(lambda: script.item("permission", title="Run it?", state="open", options=OPTIONS))
+    shows(page, "#rows .request button", "Allow once", "Reject")
+    page.run("document.querySelector('#rows .request .reject').focus()")
+    live.do(lambda: script.item("permission", id=item, state="answered", answer="n", by="Bob"))
+    shows(page, "#rows .request .outcome", "Reject · Bob")
+    assert page.run("document.activeElement.className") == "label", "focus is not lost with its button"
+
+
+def test_an_echo_and_a_held_delivery_are_seen_and_decided(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    seq = live.do(lambda: script.entry("agent", "hi", echoes=1))
+    part = live.do(lambda: script.held(seq, "telegram:7", "the connection broke"))
+    shows(page, "#rows .mark", "also sent by tool")
+    shows(page, "#rows .decide button", "Resend", "It arrived", "Drop")
+    page.click("#rows .decide button:nth-of-type(2)")
+    shows(page, "#rows .fate", "telegram:7 delivered")
+    assert live.gateway.outbox[part]["state"] == "sent"
+
+
+def test_a_running_turn_can_be_stopped_and_the_queue_is_shown(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    assert page.texts("#stop") == []
+    live.do(lambda: script.state("running", waiting=2))
+    shows(page, "#busy", "working · waiting: 2")
+    page.click("#stop")
+    page.until(lambda: live.gateway.stops == [("s", "page")], "the stop")
+    page.until(lambda: page.texts("#stop") == [], "no turn, no button")
+
+
+def test_mode_and_model_are_chosen_in_the_head(page: Browser, live: LiveHouse) -> None:
+    modes = {
+        "currentModeId": "ask",
+        "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
+    }
+    live.do(lambda: live.gateway.script("s").state("idle", modes=modes))
+    page.until(lambda: page.texts("#choices select") != [], "the choice")
+    page.run("""(() => { const s = document.querySelector('#choices select'); s.value = 'code';
+        s.dispatchEvent(new Event('change')); })()""")
+    page.until(lambda: live.script().session.more.get("mode") == "code", "the mode")
+    page.until(lambda: page.run("document.querySelector('#choices select').value") == "code", "it is shown")
+
+
+def test_a_new_session_begins_with_its_first_message(page: Browser, live: LiveHouse) -> None:
+    page.click("#new")
+    page.until(lambda: "first message" in (page.text("#welcome") or ""), "the welcome")
+    page.until(lambda: page.texts("#choices select[name=agent]") != [], "the agents")
+    page.run("""(() => { const s = document.querySelector('#choices select'); s.value = 'codex';
+        s.dispatchEvent(new Event('change')); })()""")
+    page.until(lambda: "codex:web:" in (page.text("#under") or ""), "a session with that agent")
+    page.type("#text", f"hello there{KEYS['enter']}")
+    bodies(page, "hello there")
+    wait_live(page)
+    rows = asyncio.run_coroutine_threadsafe(live.gateway.sessions(), live.loop).result(20)
+    assert rows[0]["key"].startswith("codex:web:") and rows[0]["last"] == "hello there"
+    page.until(lambda: any("hello there" in text for text in page.texts("#sessions li")), "the list")

@@ -1,0 +1,265 @@
+"""The page in a real browser: everything is shown once, and the reader is never disturbed (Law 8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import browser
+import pytest
+from browser import KEYS, Browser
+from http_house import TOKEN
+from live_house import OPTIONS, ROWS, LiveHouse, bodies, shows, visit, wait_live
+from memory_gateway import Script
+
+from semel.faces.http import Settings
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
+
+
+# ---------------------------------------------------------------- watching
+
+
+def test_streamed_text_grows_in_place_and_becomes_markdown_at_its_end(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    seq = live.do(lambda: script.entry("agent", "**bo", live=True))
+    bodies(page, "**bo")
+    page.run("void (window.node = document.querySelector('#rows .body').firstChild)")
+    for piece in ("ld** ", "and *more*", "\n\n- x"):
+        live.do(lambda piece=piece: script.append(seq, piece))  # type: ignore[misc]
+    bodies(page, "**bold** and *more*\n\n- x")
+    assert page.run("window.node === document.querySelector('#rows .body').firstChild")
+    live.do(lambda: script.finish(seq, text="**bold** and *more*\n\n- x"))
+    page.until(lambda: page.run("document.querySelector('#rows .body strong')?.innerText") == "bold", "markdown")
+    assert len(page.texts(ROWS)) == 1
+
+
+def test_a_selection_survives_more_text_and_the_end_of_it(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    seq = live.do(lambda: script.entry("agent", "select me and", live=True))
+    bodies(page, "select me and")
+    page.run(
+        "void getSelection().setBaseAndExtent(document.querySelector('#rows .body').firstChild, 0, "
+        "document.querySelector('#rows .body').firstChild, 9)"
+    )
+    live.do(lambda: script.append(seq, " *go on*"))
+    live.do(lambda: script.finish(seq, text="select me and *go on*"))
+    page.until(lambda: not page.run("!!document.querySelector('#rows .live')"), "the end")
+    assert page.run("getSelection().toString()") == "select me"
+    page.run("getSelection().removeAllRanges()")
+    page.until(lambda: page.run("!!document.querySelector('#rows .body em')"), "markdown once nobody holds it")
+
+
+def fill(script: Script, count: int = 40) -> None:
+    for number in range(count):
+        script.entry("agent", f"line {number}\n\n" + "word " * 30)
+
+
+def test_a_reader_who_scrolled_up_is_not_moved(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: fill(script))
+    page.until(lambda: len(page.texts(ROWS)) == 40, "the lines")
+    page.type("#text", "my dra")
+    page.run("void (document.querySelector('#scroller').scrollTop = 900)")
+    page.until(lambda: page.run("!document.querySelector('#scroller').dispatchEvent(new Event('x')) || true"), "")
+    place = "[...document.querySelectorAll('#rows > li')].findIndex((n) => n.getBoundingClientRect().bottom > 100)"
+    offset = f"document.querySelectorAll('#rows > li')[{place}].getBoundingClientRect().top"
+    before = page.run(f"[{place}, {offset}]")
+    live.do(lambda: script.set(1, text="a much longer text\n\n" * 20))
+    live.do(lambda: fill(script, 3))
+    page.until(lambda: len(page.texts(ROWS)) == 43, "more lines")
+    after = page.run(f"[{place}, {offset}]")
+    assert after[0] == before[0] and abs(after[1] - before[1]) <= 1
+    assert page.texts("#down") == ["↓ New below"]
+    assert page.run("[document.activeElement.id, document.activeElement.selectionStart]") == ["text", 6]
+    page.click("#down")
+    page.until(lambda: page.texts("#down") == [], "the end")
+
+
+def test_a_reader_at_the_end_follows_it(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: fill(script))
+    rest = "((s) => s.scrollHeight - s.scrollTop - s.clientHeight)(document.querySelector('#scroller'))"
+    page.until(lambda: len(page.texts(ROWS)) == 40 and page.run(rest) < 2, "the end")
+    seq = live.do(lambda: script.entry("agent", "", live=True))
+    for _ in range(20):
+        live.do(lambda: script.append(seq, "streaming on and on\n"))
+    page.until(lambda: page.run("document.querySelector('#rows .live .body')?.innerText.length") >= 400, "the text")
+    assert page.run(rest) < 2
+    assert page.texts("#down") == []
+
+
+def test_after_a_restart_of_the_gateway_the_view_goes_on_without_a_double(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    seq = live.do(lambda: script.entry("agent", "before ", live=True))
+    bodies(page, "before ")
+    live.shut()
+    page.until(lambda: page.run("document.querySelector('#link').dataset.state") == "lost", "the loss is shown")
+    live.do(lambda: script.append(seq, "and after"))
+    live.do(lambda: script.entry("notice", "the gateway was restarted"))
+    live.open()
+    bodies(page, "before and after", "the gateway was restarted")
+    wait_live(page)
+
+
+def test_a_snapshot_replaces_the_view(page: Browser, live: LiveHouse) -> None:
+    live.do(lambda: setattr(live.gateway, "kept", 3))
+    script = live.script("short")
+    live.do(lambda: script.entry("agent", "one"))
+    visit(page, live, "short")
+    gone = live.do(lambda: script.entry("agent", "preview", live=True))
+    bodies(page, "one", "preview")
+    live.shut()
+    live.do(lambda: script.gone(gone))
+    live.do(lambda: script.set(1, text="one, corrected"))
+    live.do(lambda: [script.entry("agent", text) for text in ("two", "three", "four")])
+    live.open()
+    bodies(page, "one, corrected", "two", "three", "four")
+
+
+def test_changes_that_were_seen_change_nothing(page: Browser, live: LiveHouse) -> None:
+    live.do(lambda: setattr(live.gateway, "overlap", 2))
+    script = live.script()
+    seq = live.do(lambda: script.entry("agent", "a", live=True))
+    for piece in ("b", "c", "d"):
+        live.do(lambda piece=piece: script.append(seq, piece))  # type: ignore[misc]
+        page.until(lambda piece=piece: page.texts("#rows .body")[-1:] and page.texts("#rows .body")[-1][-1] == piece)  # type: ignore[misc]
+    bodies(page, "abcd")
+
+
+def test_a_tab_that_nobody_looks_at_lets_its_connection_go(page: Browser, live: LiveHouse) -> None:
+    """A browser has six connections to one host for all its tabs: streams of hidden ones would take them all."""
+    session = live.script().session
+    look = "Object.defineProperty(document, 'hidden', {value: %s, configurable: true})"
+    changed = "document.dispatchEvent(new Event('visibilitychange'))"
+    page.run("void (() => { const real = setTimeout; window.setTimeout = (f, ms) => real(f, Math.min(ms, 50)) })()")
+    live.do(lambda: live.gateway.script("s").state("running"))
+    shows(page, "#busy", "working")
+    page.run(f"[{look % 'true'}, {changed}].length")
+    live.do(lambda: live.gateway.script("s").entry("agent", "while it runs, a hidden tab listens"))
+    bodies(page, "while it runs, a hidden tab listens")
+    live.do(lambda: live.gateway.script("s").state("idle"))
+    page.until(lambda: session.watchers == 0, "nobody watches")
+    live.do(lambda: live.gateway.script("s").entry("agent", "unseen"))
+    page.run(f"[{look % 'false'}, {changed}].length")
+    bodies(page, "while it runs, a hidden tab listens", "unseen")
+
+
+def test_older_history_is_read_on_demand_and_moves_nothing(page: Browser, live: LiveHouse) -> None:
+    script = live.script("long")
+    live.do(lambda: fill(script, 230))
+    visit(page, live, "long")
+    page.until(lambda: len(page.texts(ROWS)) == 200, "the newest")
+    page.run("void (document.querySelector('#scroller').scrollTop = 0)")
+    top = "document.querySelector('[data-key=e31]').getBoundingClientRect().top"
+    before = page.run(top)
+    page.click("#older")
+    page.until(lambda: len(page.texts(ROWS)) == 230, "all of it")
+    assert abs(page.run(top) - before) <= 1
+    assert page.texts(ROWS)[0].startswith(("long", "agent", "line 0", "Agent"))
+    assert page.texts("#older") == []
+
+
+def test_tool_output_shows_head_gap_and_tail_and_stays_as_the_reader_left_it(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    tool = live.do(lambda: script.item("tool", title="make test", status="running", live=True, text="one\n"))
+    page.click("#rows .tool summary")
+    live.do(lambda: script.output(tool, "two\n"))
+    shows(page, "#rows .tool .output", "one\ntwo\n")
+    live.do(lambda: script.item("tool", id=tool, status="failed", exit=2, live=None, gap=5000, tail="last line"))
+    shows(page, "#rows .tool .output", "one\ntwo\n", "last line")
+    assert page.texts("#rows .tool .gap") == ["… 5,000 characters are not shown here … Show all of it"]
+    assert page.texts("#rows .tool .state") == ["failed, exit 2"]
+    assert len(page.texts(ROWS)) == 1
+
+
+def test_rows_stand_in_the_order_they_were_born_in(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: script.entry("user", "go"))
+    tool = live.do(lambda: script.item("tool", title="ls", status="running"))
+    live.do(lambda: script.entry("agent", "done"))
+    live.do(lambda: script.item("tool", id=tool, status="done"))
+    order = "[...document.querySelectorAll('#rows > li')].map((n) => n.dataset.key)"
+    page.until(lambda: page.run(order) == ["e1", f"i{tool}", "e2"], "the order")
+    visit(page, live)
+    page.until(lambda: page.run(order) == ["e1", f"i{tool}", "e2"], "the same order after a reload")
+
+
+# ---------------------------------------------------------------- safety
+
+
+def test_agent_text_runs_nothing_and_loads_nothing(page: Browser, live: LiveHouse) -> None:
+    attacks = (
+        "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
+        "[x](javascript:window.pwned=1) ![p](http://127.0.0.1:9/pixel.png) <svg onload=window.pwned=1>"
+    )
+    script = live.script()
+    live.do(lambda: script.entry("agent", attacks))
+    live.do(lambda: script.entry("user", attacks, sender="<b>x</b>"))
+    live.do(lambda: script.item("tool", title=attacks, text=attacks, status="done"))
+    page.until(lambda: len(page.texts(ROWS)) == 3, "the rows")
+    assert page.run("window.pwned") is None
+    assert page.run("document.querySelectorAll('#rows img, #rows script, #rows svg, #rows .who b').length") == 0
+    loaded = page.run("performance.getEntriesByType('resource').map((e) => new URL(e.name).origin)")
+    assert set(loaded) == {live.server.url}
+
+
+def test_where_a_token_is_demanded_the_page_asks_for_it(window: Browser) -> None:
+    house = LiveHouse(Settings(listen="0.0.0.0", token=TOKEN))
+    try:
+        house.do(lambda: house.gateway.script("s").entry("agent", "secret"))
+        window.go(f"{house.server.url}/#/s/s")
+        window.until(lambda: window.run("document.querySelector('#login').open"), "the question")
+        window.type("#token", f"wrong{KEYS['enter']}")
+        window.until(lambda: "not the owner's token" in (window.text("#login-wrong") or ""), "a no")
+        window.run("void (document.querySelector('#token').value = '')")
+        window.type("#token", TOKEN + KEYS["enter"])
+        bodies(window, "secret")
+        window.run("fetch('/v1/logout', {method: 'POST'})")
+        window.go("about:blank")
+        window.go(f"{house.server.url}/#token={TOKEN}")
+        window.until(lambda: "secret" in (window.text("#rows") or ""), "a link that brings the token")
+        assert TOKEN not in window.run("location.href")
+        window.errors()
+    finally:
+        house.close()
+
+
+def test_nothing_overflows_a_narrow_phone(tmp_path: Path, live: LiveHouse) -> None:
+    script = live.script()
+    long = "x" * 300
+    live.do(lambda: script.entry("user", long, sender=long))
+    live.do(
+        lambda: script.entry(
+            "agent",
+            f"{long}\n\n```\n{long}\n```\n\n|a|b|\n|-|-|\n|{long}|{long}|\n\nhttps://a.example/{long}",
+        )
+    )
+    live.do(lambda: script.item("tool", title=long, input={"command": long}, text=long, status="done"))
+    live.do(lambda: script.item("permission", title=long, state="open", options=[{"optionId": "y", "name": long}]))
+    live.do(lambda: script.held(script.entry("agent", "hi", to=long), f"telegram:{long}", long))
+    live.do(lambda: script.state("running", title=long, waiting=2))
+    with Browser(tmp_path, 360, 640) as phone:
+        visit(phone, live)
+        phone.until(lambda: len(phone.texts(ROWS)) == 5, "the rows")
+        wide = phone.run(
+            "[innerWidth, document.documentElement.scrollWidth, document.querySelector('#scroller').scrollWidth]"
+        )
+        assert wide == [360, 360, 360]
+        phone.click("#menu")
+        phone.until(
+            lambda: phone.run("document.querySelector('#new').checkVisibility({checkVisibilityCSS: true})"),
+            "the list",
+        )
+        assert phone.errors() == []
+
+
+def test_every_control_has_a_name(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: script.item("permission", title="Run it?", state="open", options=OPTIONS))
+    live.do(lambda: script.held(script.entry("agent", "hi"), "telegram:7", "lost"))
+    page.until(lambda: page.texts("#rows .decide button") != [], "the rows")
+    nameless = page.run("""[...document.querySelectorAll('button, select, textarea, input, a')]
+        .filter((n) => !(n.innerText?.trim() || n.getAttribute('aria-label') || n.labels?.length || n.title))
+        .map((n) => n.outerHTML)""")
+    assert nameless == []
+    assert page.run("document.querySelector('#rows').getAttribute('role')") == "log"

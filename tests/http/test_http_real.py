@@ -1,0 +1,173 @@
+"""The whole house: the HTTP face and the page over a real gateway, its ledger and the demo agent's process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import httpx2
+import msgspec
+import pytest
+from browser import KEYS, Browser
+from http_house import House
+from live_house import ROWS, bodies, shows, wait_live
+
+from semel.faces.config.load import load
+from semel.faces.http import shapes
+from semel.faces.run import House as Whole
+from semel.faces.run import open_house
+from semel.faces.view import View
+
+SESSION = "/v1/sessions/demo:web:1"
+
+
+@pytest.fixture
+async def whole(tmp_path: Path) -> AsyncIterator[House]:
+    config = load(data_dir=tmp_path, listen="127.0.0.1:0", env={})
+    async with (
+        open_house(config) as house,
+        httpx2.AsyncClient(base_url=house.url, timeout=30, trust_env=False) as client,
+    ):
+        yield House(house.server, client)
+
+
+async def watch_until_idle(house: House, said: str) -> View:
+    """What a watcher holds once the turn that answers `said` is over."""
+    view = View()
+    async with asyncio.timeout(60):
+        async for frame in house.frames(f"{SESSION}/stream"):
+            view.apply(frame["data"])
+            texts = [e["text"] for e in view.entries.values() if e["role"] == "user"]
+            if said in texts and not view.busy and len(view.entries) > len(texts):
+                return view
+    raise AssertionError("the stream ended")
+
+
+async def test_a_message_walks_through_the_house_and_everybody_tells_the_same(whole: House) -> None:
+    heard = await whole.client.post(f"{SESSION}/messages", json={"text": "send: The backup is done", "id": "1"})
+    assert (heard.status_code, heard.json()["status"]) == (202, "accepted")
+    view = await watch_until_idle(whole, "send: The backup is done")
+
+    recorded = (await whole.client.get(f"{SESSION}/entries")).json()["entries"]
+    shown = [(e["role"], e["text"]) for e in view.ordered() if "seq" in e]
+    assert shown == [(e["role"], e["text"]) for e in recorded]
+    assert shown == [("user", "send: The backup is done"), ("agent", "The backup is done")]
+    assert recorded[1]["echoes"] == 1
+    again = await whole.client.post(f"{SESSION}/messages", json={"text": "send: The backup is done", "id": "1"})
+    assert again.json() == {"event": heard.json()["event"], "status": "duplicate"}
+    assert (await whole.client.get("/v1/doctor")).json()["ok"] is True
+
+
+async def test_the_real_answers_have_the_documented_shapes(whole: House) -> None:
+    await whole.client.post(f"{SESSION}/messages", json={"text": "tool"})
+    view = await watch_until_idle(whole, "tool")
+    tool = next(item for item in view.items.values() if item["kind"] == "tool")
+
+    documented: dict[str, Any] = {
+        "/v1/sessions": shapes.Sessions,
+        f"{SESSION}/entries?html=1": shapes.Entries,
+        f"{SESSION}/history?html=1": shapes.History,
+        "/v1/parts": shapes.Parts,
+        "/v1/doctor": shapes.Doctor,
+        "/v1/status": dict[str, Any],
+        f"/v1/why/e{view.entries[1]['event']}": dict[str, Any],
+        "/healthz": shapes.Health,
+    }
+    for path, shape in documented.items():
+        answer = await whole.client.get(path)
+        assert answer.status_code == 200, (path, answer.text)
+        msgspec.convert(answer.json(), shape)
+    output = await whole.client.get(f"{SESSION}/outputs/{tool['id']}")
+    assert output.text == "".join(f"counting: {n}\n" for n in range(1, 6))
+    assert "semel_uptime_seconds" in (await whole.client.get("/metrics")).text
+
+
+async def test_what_the_real_gateway_refuses_is_a_problem_with_a_reason(whole: House) -> None:
+    await whole.client.post(f"{SESSION}/events", json={"kind": "note", "text": "it happened", "wakes": False})
+    asked: list[tuple[str, str, Any, int]] = [
+        ("POST", f"{SESSION}/messages", {"text": " "}, 400),
+        ("POST", f"{SESSION}/answers", {"item": 99, "option": "y"}, 404),
+        ("PUT", f"{SESSION}/mode", {"mode": "ask"}, 400),
+        ("POST", "/v1/parts/99/resend", None, 404),
+        ("GET", "/v1/parts/99", None, 404),
+        ("GET", "/v1/why/e99", None, 404),
+        ("GET", "/v1/blobs/none", None, 404),
+        ("GET", f"{SESSION}/outputs/99", None, 404),
+        ("POST", "/v1/hooks/none", None, 404),
+        ("GET", "/v1/sessions/none/stream", None, 404),
+    ]
+    for method, path, body, status in asked:
+        answer = await whole.client.request(method, path, **({"json": body} if body is not None else {}))
+        assert answer.status_code == status, (path, answer.text)
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert len(answer.json()["detail"]) > 10
+
+
+class Threaded:
+    """A whole house on a thread, so that a browser may be waited for. It can be ended and started again."""
+
+    def __init__(self, data: Path):
+        self.data = data
+        self.port = 0
+        self.start()
+
+    def start(self) -> None:
+        self._ready, self._thread = threading.Event(), threading.Thread(target=lambda: asyncio.run(self._live()))
+        self._thread.start()
+        assert self._ready.wait(60), "the house did not start"
+
+    async def _live(self) -> None:
+        self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        async with open_house(load(data_dir=self.data, listen=f"127.0.0.1:{self.port}", env={})) as house:
+            self.house: Whole = house
+            self.port = house.server.port
+            self._ready.set()
+            await self._stop.wait()
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(60)
+
+    def books(self) -> bool:
+        return bool(asyncio.run_coroutine_threadsafe(self.house.gateway.doctor(), self.loop).result(30)["ok"])
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Threaded]:
+    house = Threaded(tmp_path)
+    yield house
+    house.stop()
+
+
+@pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
+def test_the_page_talks_with_a_real_agent_through_a_restart(window: Browser, real: Threaded) -> None:
+    window.go(f"{real.house.url}/")
+    window.until(lambda: "first message" in (window.text("#welcome") or ""), "a first session")
+    window.type("#text", f"send: done{KEYS['enter']}")
+    bodies(window, "send: done", "done")
+    shows(window, "#rows .mark", "also sent by tool")
+    wait_live(window)
+
+    window.type("#text", f"permission{KEYS['enter']}")
+    window.click("#rows .request button")
+    told = ["send: done", "done", "permission", "I would like to tidy up. ", "Thank you, it is tidy now."]
+    window.until(lambda: window.texts("#rows .entry .body")[-1].startswith("Thank you"), "the answer is acted on")
+    idle = "document.querySelector('#composer').dataset.state === 'idle'"
+    window.until(lambda: window.run(idle), "the turn is over")
+    before = window.texts(ROWS)
+    assert [text.strip() for text in window.texts("#rows .entry .body")] == [text.strip() for text in told]
+
+    real.stop()
+    window.until(lambda: window.run("document.querySelector('#link').dataset.state") == "lost", "the loss")
+    window.type("#text", f"hello{KEYS['enter']}")
+    shows(window, "#outgoing .body", "hello")
+    real.start()
+    window.until(lambda: "You said: hello" in window.texts("#rows .entry .body")[-1], "it was sent, and answered")
+    assert window.texts(ROWS)[: len(before)] == before
+    assert window.texts("#outgoing li") == []
+    window.errors()
+    assert real.books()

@@ -1,0 +1,214 @@
+"""The stream: a snapshot, then every change, by rev; ended at once when the gateway stops."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from typing import Any
+
+import httpx2
+import pytest
+from http_house import House, client_of
+from memory_gateway import MemoryGateway
+
+from semel.faces.http import CannotListen, Settings, make_app, serve
+
+STREAM = "/v1/sessions/s/stream"
+ODD = "llo\r\n\u2028data: x\x85\n\nid: 9\u2029"
+"""Everything that some reader takes for the end of a line."""
+
+
+async def take(house: House, path: str, count: int, **headers: str) -> list[dict[str, Any]]:
+    async with asyncio.timeout(20):
+        found = []
+        async for frame in house.frames(path, **headers):
+            found.append(frame)
+            if len(found) == count:
+                return found
+    raise AssertionError(f"the stream ended after {found}")
+
+
+async def test_without_a_rev_a_snapshot_comes_first_and_its_id_is_its_rev(house: House, gateway: MemoryGateway) -> None:
+    gateway.script("s").entry("user", "hi")
+    (frame,) = await take(house, STREAM, 1)
+
+    assert (frame["event"], frame["id"]) == ("snapshot", "1")
+    assert frame["data"]["rev"] == 1
+    assert [e["text"] for e in frame["data"]["entries"]] == ["hi"]
+
+
+async def test_changes_follow_exactly_as_the_gateway_gives_them(house: House, gateway: MemoryGateway) -> None:
+    script = gateway.script("s")
+    seq = script.entry("agent", "he", live=True)
+    frames = house.frames(STREAM)
+    assert (await anext(frames))["event"] == "snapshot"
+    script.append(seq, ODD)
+    change = await anext(frames)
+    await frames.aclose()
+
+    expected = {"op": "append", "rev": 2, "seq": seq, "text": ODD}
+    assert change == {
+        "event": "change",
+        "id": "2",
+        "data": {"type": "change", "rev": 2, "changes": [expected]},
+    }
+
+
+async def test_a_watcher_resumes_by_rev_from_the_url_or_better_from_the_last_id_it_saw(
+    house: House, gateway: MemoryGateway
+) -> None:
+    script = gateway.script("s")
+    for number in range(4):
+        script.entry("user", str(number))
+
+    (by_url,) = await take(house, f"{STREAM}?after=2", 1)
+    (by_id,) = await take(house, f"{STREAM}?after=0", 1, **{"Last-Event-ID": "3"})
+    assert [c["text"] for c in by_url["data"]["changes"]] == ["2", "3"]
+    assert [c["text"] for c in by_id["data"]["changes"]] == ["3"]
+    bad = await house.client.get(STREAM, headers={"Last-Event-ID": "x"})
+    assert (bad.status_code, bad.json()["field"]) == (400, "Last-Event-ID")
+
+
+async def test_where_the_rev_is_too_old_a_snapshot_replaces_the_view(gateway: MemoryGateway) -> None:
+    gateway.kept = 3
+    script = gateway.script("s")
+    for number in range(9):
+        script.entry("user", str(number))
+    server = await serve(make_app(gateway, Settings()), "127.0.0.1", 0)
+    async with httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+        (old,) = await take(House(server, client), f"{STREAM}?after=2", 1)
+        (young,) = await take(House(server, client), f"{STREAM}?after=7", 1)
+    await server.stop()
+    assert (old["event"], young["event"]) == ("snapshot", "change")
+
+
+async def test_html_comes_with_the_final_text_and_not_with_what_still_streams(
+    house: House, gateway: MemoryGateway
+) -> None:
+    script = gateway.script("s")
+    seq = script.entry("agent", "*a", live=True)
+    frames = house.frames(f"{STREAM}?html=1")
+    assert "html" not in (await anext(frames))["data"]["entries"][0]
+    script.finish(seq, text="*a*")
+    (change,) = (await anext(frames))["data"]["changes"]
+    await frames.aclose()
+    assert change["html"] == "<p><em>a</em></p>\n"
+    assert "html" not in gateway._sessions["s"].entries[seq], "other watchers hold the same object"
+
+
+async def test_a_watcher_that_leaves_is_forgotten(house: House, gateway: MemoryGateway) -> None:
+    script = gateway.script("s")
+    frames = house.frames(STREAM)
+    await anext(frames)
+    assert script.session.watchers == 1
+    await frames.aclose()
+    async with asyncio.timeout(20):
+        await script.session.left.wait()
+    assert script.session.watchers == 0
+
+
+async def test_a_quiet_stream_is_kept_alive_by_a_comment(gateway: MemoryGateway) -> None:
+    gateway.script("s")
+    server = await serve(make_app(gateway, Settings(heartbeat=0.05)), "127.0.0.1", 0)
+    async with (
+        httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client,
+        client.stream("GET", STREAM) as response,
+    ):
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["cache-control"] == "no-store"
+        lines = response.aiter_lines()
+        beats = 0
+        while beats < 2:
+            beats += (await anext(lines)) == ": still here"
+        await lines.aclose()
+    await server.stop()
+
+
+async def test_a_watcher_that_does_not_read_holds_up_nobody(house: House, gateway: MemoryGateway) -> None:
+    """Its socket fills, its generator waits; another watcher is sent everything meanwhile."""
+    script = gateway.script("s")
+    seq = script.entry("agent", "", live=True)
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port, limit=1024)
+    writer.write(f"GET {STREAM} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    await reader.readuntil(b"event: snapshot")
+
+    frames = house.frames(STREAM)
+    await anext(frames)
+    seen = 0
+    async with asyncio.timeout(20):
+        for _ in range(200):
+            script.append(seq, "x" * 100_000)
+            await asyncio.sleep(0)
+        while seen < 20_000_000:
+            seen += sum(len(change["text"]) for change in (await anext(frames))["data"]["changes"])
+    await frames.aclose()
+    assert script.session.watchers >= 1
+    writer.transport.abort()
+
+
+async def test_stopping_ends_open_streams_at_once_and_cleanly(gateway: MemoryGateway) -> None:
+    gateway.script("s")
+    server = await serve(make_app(gateway, Settings()), "127.0.0.1", 0)
+    async with httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+        frames = House(server, client).frames(STREAM)
+        await anext(frames)
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        await server.stop(grace=10)
+        with pytest.raises(StopAsyncIteration):  # a proper end of the chunked body, not a cut connection
+            await anext(frames)
+        assert clock() - begun < 3
+
+
+async def test_stopping_lets_a_request_finish(gateway: MemoryGateway) -> None:
+    gate, entered = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> list[dict[str, Any]]:
+        entered.set()
+        await gate.wait()
+        return []
+
+    gateway.sessions = slow  # type: ignore[method-assign]
+    server = await serve(make_app(gateway, Settings()), "127.0.0.1", 0)
+    async with httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+        asked = asyncio.create_task(client.get("/v1/sessions"))
+        await entered.wait()
+        stopping = asyncio.create_task(server.stop(grace=10))
+        await asyncio.sleep(0)
+        gate.set()
+        assert (await asked).json() == {"sessions": []}
+        await stopping
+
+
+async def test_a_port_that_is_taken_is_a_clear_error(house: House, gateway: MemoryGateway) -> None:
+    with pytest.raises(CannotListen, match=f"port {house.server.port} on 127.0.0.1 is in use"):
+        await serve(make_app(gateway, Settings()), "127.0.0.1", house.server.port)
+
+
+@pytest.mark.parametrize(("host", "why"), [("192.0.2.1", "not an address of this machine"), ("no.invalid", "cannot")])
+async def test_an_address_that_is_not_ours_is_a_clear_error(gateway: MemoryGateway, host: str, why: str) -> None:
+    with pytest.raises(CannotListen, match=why):
+        await serve(make_app(gateway, Settings(listen=host, token="t")), host, 0)
+
+
+async def test_the_server_leaves_signals_to_the_gateway(gateway: MemoryGateway) -> None:
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in signals]
+    server = await serve(make_app(gateway, Settings()), "127.0.0.1", 0)
+    assert [signal.getsignal(number) for number in signals] == before
+    await server.stop()
+
+
+async def test_no_answer_waits_for_a_fuller_packet(house: House) -> None:
+    """Head and body leave in two writes: without TCP_NODELAY the second waits for the client's delayed ACK, 40 ms."""
+    await house.client.get("/v1/sessions")
+    (connection,) = house.server._inner.server_state.connections
+    sock = connection.transport.get_extra_info("socket")
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_head_of_a_stream_does_not_hang(gateway: MemoryGateway, settings: Settings) -> None:
+    gateway.script("s")
+    async with client_of(gateway, settings) as client:
+        assert (await client.head(STREAM)).status_code == 200

@@ -1,0 +1,204 @@
+"""Speaking into a session over HTTP: accepted once, and every refusal says what to do."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from memory_gateway import MemoryGateway
+
+from semel.gateway.errors import Busy
+
+SESSION = "/v1/sessions/main:web:1"
+
+
+async def test_a_message_is_accepted_after_it_is_heard(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+    answer = await client.post(f"{SESSION}/messages", json={"text": "hello", "sender": "Ann", "id": "a1"})
+
+    assert answer.status_code == 202
+    assert answer.json() == {"event": 1, "status": "accepted"}
+    entries, _ = await gateway.entries("main:web:1")
+    assert [(e["role"], e["text"], e["sender"]) for e in entries] == [("user", "hello", "Ann")]
+
+
+async def test_a_message_repeated_with_its_id_is_a_duplicate(
+    client: httpx2.AsyncClient, gateway: MemoryGateway
+) -> None:
+    first = await client.post(f"{SESSION}/messages", json={"text": "hello", "id": "a1"})
+    again = await client.post(f"{SESSION}/messages", json={"text": "hello"}, headers={"Idempotency-Key": '"a1"'})
+
+    assert again.status_code == 202
+    assert again.json() == {"event": first.json()["event"], "status": "duplicate"}
+    assert len((await gateway.entries("main:web:1"))[0]) == 1
+
+
+async def test_other_content_under_a_used_id_is_a_conflict_that_shows_both_digests(
+    client: httpx2.AsyncClient,
+) -> None:
+    await client.post(f"{SESSION}/messages", json={"text": "hello", "id": "a1"})
+    answer = await client.post(f"{SESSION}/messages", json={"text": "goodbye", "id": "a1"})
+
+    problem = answer.json()
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["type"] == "urn:semel:problem:conflict"
+    assert problem["event"] == 1
+    assert len({problem["kept"], problem["given"]}) == 2 and all((problem["kept"], problem["given"]))
+
+
+async def test_an_id_and_a_header_that_differ_are_refused(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+    answer = await client.post(
+        f"{SESSION}/messages", json={"text": "hello", "id": "a1"}, headers={"Idempotency-Key": "a2"}
+    )
+
+    assert (answer.status_code, answer.json()["type"]) == (400, "urn:semel:problem:two-keys")
+    assert await gateway.sessions() == []
+
+
+async def test_an_id_and_a_header_that_agree_are_one_key(client: httpx2.AsyncClient) -> None:
+    answer = await client.post(
+        f"{SESSION}/messages", json={"text": "hello", "id": "a1"}, headers={"Idempotency-Key": "a1"}
+    )
+    assert answer.status_code == 202
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+async def test_a_key_without_a_sensible_length_is_refused(client: httpx2.AsyncClient, key: str) -> None:
+    answer = await client.post(f"{SESSION}/messages", json={"text": "hello", "id": key})
+    assert (answer.status_code, answer.json()["field"]) == (400, "id")
+
+
+async def test_an_event_is_reported_with_its_kind(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+    body = {"kind": "ci.failed", "text": "build 7 failed", "key": "7", "data": {"n": 7}, "wakes": True}
+    answers = [await client.post(f"{SESSION}/events", json=body) for _ in range(2)]
+
+    assert [a.json()["status"] for a in answers] == ["accepted", "duplicate"]
+    entries, _ = await gateway.entries("main:web:1")
+    assert [(e["role"], e["kind"]) for e in entries] == [("event", "ci.failed")]
+
+
+@pytest.mark.parametrize(
+    "key", ["main:telegram:-1003774691294:topic-1", "a!b@c~d=e+f", "main:matrix:!room:example.org", "x" * 200]
+)
+async def test_every_session_key_works_percent_encoded(
+    client: httpx2.AsyncClient, gateway: MemoryGateway, key: str
+) -> None:
+    encoded = "".join(f"%{byte:02X}" for byte in key.encode())
+    for path in (encoded, quote(key, safe=""), quote(key, safe=":@!+=~")):
+        assert (await client.post(f"/v1/sessions/{path}/messages", json={"text": "hi"})).status_code == 202
+    assert [row["key"] for row in await gateway.sessions()] == [key]
+
+
+@pytest.mark.parametrize("key", ["a b", "ä", "x" * 201, "a%00b"])
+async def test_what_is_no_session_key_is_refused_by_name(client: httpx2.AsyncClient, key: str) -> None:
+    answer = await client.post(f"/v1/sessions/{key}/messages", json={"text": "hi"})
+    assert (answer.status_code, answer.json()["field"]) == (400, "key")
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        (b"{", "bad-json", None),
+        (b"", "bad-json", None),
+        (b'{"text": "a\xff"}', "bad-json", None),
+        (b'{"text": "\\ud800"}', "bad-json", None),
+        (b"[" * 5000, "bad-field", None),
+        (b"[]", "bad-field", None),
+        (b'{"sender": "x"}', "bad-field", "text"),
+        (b'{"text": 1}', "bad-field", "text"),
+        (b'{"text": "hi", "sendr": "x"}', "bad-field", "sendr"),
+        (b'{"text": "hi", "id": 5}', "bad-field", "id"),
+    ],
+)
+async def test_a_bad_body_is_told_what_is_wrong_with_it(
+    client: httpx2.AsyncClient, gateway: MemoryGateway, body: bytes, code: str, field: str | None
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = await client.post(f"{SESSION}/messages", content=body, headers=headers)
+
+    assert answer.status_code == 400
+    assert answer.json()["type"] == f"urn:semel:problem:{code}"
+    assert answer.json().get("field") == field
+    assert answer.json()["detail"]
+    assert await gateway.sessions() == []
+
+
+async def test_what_the_gateway_finds_wrong_is_told_as_it_says_it(client: httpx2.AsyncClient) -> None:
+    answer = await client.post(f"{SESSION}/messages", json={"text": "  "})
+    assert (answer.status_code, answer.json()["detail"]) == (400, "text is empty: say something")
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data", ""])
+async def test_a_body_that_a_form_could_send_is_refused(client: httpx2.AsyncClient, kind: str) -> None:
+    headers = {"Content-Type": kind} if kind else {}
+    answer = await client.post(f"{SESSION}/messages", content=b'{"text":"hi"}', headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (415, "urn:semel:problem:not-json")
+
+
+async def test_a_body_that_is_too_large_is_refused_whether_announced_or_not(
+    client: httpx2.AsyncClient, gateway: MemoryGateway
+) -> None:
+    big = b'{"text": "' + b"x" * 1024 * 1024 + b'"}'
+
+    async def drip() -> object:
+        for start in range(0, len(big), 65536):
+            yield big[start : start + 65536]
+
+    headers = {"Content-Type": "application/json"}
+    for content in (big, drip()):
+        answer = await client.post(f"{SESSION}/messages", content=content, headers=headers)
+        assert (answer.status_code, answer.json()["limit"]) == (413, 1024 * 1024)
+    assert await gateway.sessions() == []
+
+
+async def test_a_gateway_that_cannot_take_more_says_when_to_come_back(
+    client: httpx2.AsyncClient, gateway: MemoryGateway
+) -> None:
+    gateway.broken = Busy("the ledger's disk is full; nothing was accepted")
+    answer = await client.post(f"{SESSION}/messages", json={"text": "hi"})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    assert answer.json()["detail"] == "the ledger's disk is full; nothing was accepted"
+
+
+async def test_a_fault_of_ours_is_told_without_its_internals(
+    client: httpx2.AsyncClient, gateway: MemoryGateway
+) -> None:
+    gateway.broken = RuntimeError("secret path /etc/secret")
+    answer = await client.post(f"{SESSION}/messages", json={"text": "hi"})
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "secret" not in answer.text
+
+
+async def test_stop_answers_mode_and_model_reach_the_gateway(
+    client: httpx2.AsyncClient, gateway: MemoryGateway
+) -> None:
+    script = gateway.script("main:web:1")
+    script.state("running")
+    item = script.item("permission", state="open", title="Run it?", options=[{"optionId": "y", "name": "Yes"}])
+
+    assert (await client.post(f"{SESSION}/stop")).json() == {"stopped": True}
+    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann"})).json() == {"stopped": False}
+    assert gateway.stops == [("main:web:1", "owner"), ("main:web:1", "Ann")]
+
+    outcomes = [
+        (await client.post(f"{SESSION}/answers", json={"item": item, "option": "y"})).json()["outcome"]
+        for _ in range(2)
+    ]
+    assert outcomes == ["answered", "already"]
+
+    assert (await client.put(f"{SESSION}/mode", json={"mode": "plan"})).status_code == 204
+    assert (await client.put(f"{SESSION}/model", json={"model": "small"})).status_code == 204
+    row = (await client.get("/v1/sessions")).json()["sessions"][0]
+    assert (row["mode"], row["model"]) == ("plan", "small")
+
+
+@pytest.mark.parametrize("rest", ["stop", "answers", "mode", "model"])
+async def test_an_unknown_session_cannot_be_acted_on(client: httpx2.AsyncClient, rest: str) -> None:
+    bodies = {"stop": {}, "answers": {"item": 1}, "mode": {"mode": "x"}, "model": {"model": "x"}}
+    method = "PUT" if rest in ("mode", "model") else "POST"
+    answer = await client.request(method, f"/v1/sessions/none/{rest}", json=bodies[rest])
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:semel:problem:no-such-session")
+    assert "none" in answer.json()["detail"]
