@@ -22,9 +22,7 @@ async def test_a_prompt_ends_after_all_its_updates(house: House) -> None:
 async def test_an_agent_faster_than_its_reader_waits_and_loses_nothing(house: House) -> None:
     talk = await house.demo()
     text, done = "x" * 20_000, house.tmp / "done"
-    await talk.prompt(
-        [{"type": "text", "text": script({"text": text, "chunks": 20_000}, {"touch": str(done)})}]
-    )
+    await talk.prompt([{"type": "text", "text": script({"text": text, "chunks": 20_000}, {"touch": str(done)})}])
     await until(lambda: talk._wire.reader._paused, "reading has stopped")
     assert len(talk._signals) < 8_192 and not done.exists()
     assert (await hear(talk)).text() == text

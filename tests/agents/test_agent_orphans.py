@@ -89,9 +89,7 @@ def guard_of(gateway: int) -> int:
 async def test_without_its_guard_an_agent_still_dies_with_the_gateway(
     house: House, gateway: list[subprocess.Popen[str]]
 ) -> None:
-    gateway.append(
-        start_gateway(house, house.fake('hello(); expect("session/prompt"); say("1"); time.sleep(100)'))
-    )
+    gateway.append(start_gateway(house, house.fake('hello(); expect("session/prompt"); say("1"); time.sleep(100)')))
     assert gateway[0].stdout
     await asyncio.to_thread(gateway[0].stdout.readline)
     pid = int(content(house.tmp / "record").split()[0])

@@ -86,9 +86,7 @@ async def test_400_kb_of_stderr_block_nobody_and_the_last_of_it_is_kept(house: H
 
 async def test_a_line_of_8_mb_is_read_whole(house: House) -> None:
     talk = await house.demo()
-    heard = await turn(
-        talk, script({"sleep": 0}, {"prompt": True, "chunks": 1}, {"text": "."}) + "z" * 8_000_000
-    )
+    heard = await turn(talk, script({"sleep": 0}, {"prompt": True, "chunks": 1}, {"text": "."}) + "z" * 8_000_000)
     assert len(heard.text()) > 8_000_000
     assert heard.end == Answered("end_turn")
 
@@ -119,9 +117,7 @@ async def test_a_prompt_larger_than_the_pipe_waits_for_an_agent_that_reads_late(
     assert (await hear(talk, lambda _: True)).text() == "4000000"
 
 
-async def test_where_there_is_no_pidfd_a_death_is_noticed_too(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_where_there_is_no_pidfd_a_death_is_noticed_too(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("os.pidfd_open", raising=False)
     talk = await house.demo()
     assert (await turn(talk, script("x", {"exit": 4}))).end == Died("exited with code 4")
@@ -150,9 +146,7 @@ async def test_an_agent_that_ignores_the_end_of_its_input_is_terminated(house: H
 
 
 async def test_an_agent_that_ignores_sigterm_too_is_killed(house: House) -> None:
-    took, code = await ended(
-        house, "signal.signal(signal.SIGTERM, signal.SIG_IGN); hello(); time.sleep(100)", 0.3
-    )
+    took, code = await ended(house, "signal.signal(signal.SIGTERM, signal.SIG_IGN); hello(); time.sleep(100)", 0.3)
     assert code == -signal.SIGKILL and took >= 0.6
 
 
@@ -168,9 +162,7 @@ async def test_closing_without_grace_kills_at_once_even_while_a_gentler_end_wait
 
 @linux
 @pytest.mark.parametrize("deaf", [False, True], ids=["holds our pipe", "has closed our pipe"])
-async def test_a_worker_that_still_writes_when_its_launcher_is_gone_may_finish(
-    house: House, deaf: bool
-) -> None:
+async def test_a_worker_that_still_writes_when_its_launcher_is_gone_may_finish(house: House, deaf: bool) -> None:
     saved, ready = house.tmp / "saved", house.tmp / "ready"
     worker = house.tmp / "worker.py"
     worker.write_text(
@@ -211,9 +203,7 @@ async def test_orphans_that_fall_to_the_gateway_are_reaped(house: House) -> None
 # ---------------------------------------------------------------- what an agent is started with
 
 
-async def test_secrets_of_the_gateway_do_not_reach_an_agent(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_secrets_of_the_gateway_do_not_reach_an_agent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELEGRAM_TOKEN", "1:x")
     monkeypatch.setenv("SEMEL_OWNER", "y")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")

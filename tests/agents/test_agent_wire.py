@@ -23,9 +23,7 @@ def test_lines_are_the_same_however_the_pipe_cuts_them(lines: list[bytes], data:
     assert reader.rest() == b"rest"
 
 
-@pytest.mark.parametrize(
-    "chunks", [[b"x" * 11], [b"x" * 6, b"x" * 6], [b"x" * 11 + b"\n"], [b"ok\n" + b"y" * 11]]
-)
+@pytest.mark.parametrize("chunks", [[b"x" * 11], [b"x" * 6, b"x" * 6], [b"x" * 11 + b"\n"], [b"ok\n" + b"y" * 11]])
 def test_a_line_above_the_bound_is_refused_before_it_is_whole(chunks: list[bytes]) -> None:
     reader = Lines(limit=10)
     with pytest.raises(LineTooLong):

@@ -20,9 +20,7 @@ from semel.gateway.ports import Answered, Asked, Died, Update
 SERVER = Path(__file__).parent / "mcp_house.py"
 
 
-async def with_tools(
-    house: House, *arguments: str, memory: str | None = None, **more: Any
-) -> AcpConversation:
+async def with_tools(house: House, *arguments: str, memory: str | None = None, **more: Any) -> AcpConversation:
     tools = [sys.executable, str(SERVER), str(house.tmp / "calls")]
     return await house.demo(*arguments, memory=memory, tools=tools, **more)
 
@@ -92,9 +90,7 @@ async def test_think_plan_and_tool_show_what_they_name(house: House) -> None:
     plans = (await turn(talk, "plan")).updates("plan")
     assert [one["status"] for one in plans[-1]["entries"]] == ["completed"] * 3
     heard = await turn(talk, "tool")
-    data = [
-        one["_meta"]["terminal_output"]["data"] for one in heard.updates() if "terminal_output" in str(one)
-    ]
+    data = [one["_meta"]["terminal_output"]["data"] for one in heard.updates() if "terminal_output" in str(one)]
     assert data == [f"counting: {n}\n" for n in range(1, 6)]
     assert tool(heard)["_meta"]["terminal_exit"]["exit_code"] == 0
     assert (await turn(talk, "long 30")).text().count("\n") == 30
@@ -182,16 +178,12 @@ async def test_a_dead_mcp_server_is_restarted_and_asked_again_only_where_the_scr
     house: House,
 ) -> None:
     talk = await with_tools(house)
-    heard = await turn(
-        talk, script({"call": "send_message", "arguments": {"text": "crash: x"}, "reissue": True})
-    )
+    heard = await turn(talk, script({"call": "send_message", "arguments": {"text": "crash: x"}, "reissue": True}))
     first, second = calls(house)
     assert first["arguments"] == second["arguments"] and first["pid"] != second["pid"]
     assert tool(heard)["status"] == "completed"
     (house.tmp / "calls").unlink()
-    heard = await turn(
-        talk, script({"kill_mcp": True}, {"call": "send_message", "arguments": {"text": "crash: y"}})
-    )
+    heard = await turn(talk, script({"kill_mcp": True}, {"call": "send_message", "arguments": {"text": "crash: y"}}))
     assert len(calls(house)) == 1
     assert tool(heard)["status"] == "failed"
 
@@ -219,9 +211,7 @@ async def test_calls_made_together_all_happen(house: House) -> None:
 async def test_a_deaf_agent_goes_on_after_a_cancel(house: House) -> None:
     talk = await house.demo()
     go = house.tmp / "go"
-    prompt = script(
-        {"deaf": True}, {"permission": "x", "allowed": [], "denied": []}, {"wait": str(go)}, "still here"
-    )
+    prompt = script({"deaf": True}, {"permission": "x", "allowed": [], "denied": []}, {"wait": str(go)}, "still here")
     await talk.prompt([{"type": "text", "text": prompt}])
     await hear(talk, lambda s: isinstance(s, Asked))
     await talk.cancel()

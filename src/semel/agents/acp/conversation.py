@@ -187,6 +187,8 @@ class AcpConversation:
                 self._update(message)
             case Call("session/request_permission") if message.asks:
                 self._permission(message)
+            case Call("_session/retrying"):  # Vibe: the model's stream broke, what follows replaces it
+                self._put(Update({**message.params, "sessionUpdate": message.method}, self.replaying))
             case Call("$/cancel_request"):
                 self._withdraw(message.params.get("requestId"))
             case Call() if message.asks:

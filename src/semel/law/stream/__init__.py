@@ -7,6 +7,7 @@ evidence, talk, dialect, output, calls, history, folding, wire, view.
 
 from .display import display
 from .folding import Fold
+from .notices import failure
 from .ops import WHOLE, Began, Changed, Ended, Grew, Item, Limits, Op
 from .profiles import CAREFUL, PROFILES, Profile, profile_for
 from .view import View, fold
@@ -28,6 +29,7 @@ __all__ = [
     "View",
     "Wire",
     "display",
+    "failure",
     "fold",
     "profile_for",
 ]

@@ -30,13 +30,12 @@ from .profiles import Profile
 class Call(Node):
     """A tool call."""
 
-    __slots__ = ("output", "started", "wrapped")
+    __slots__ = ("output", "started")
 
     def __init__(self, id: int, fields: dict[str, Any], limits: Limits) -> None:
         super().__init__(id, "tool", fields)
         self.output = Output(limits)
         self.started = False  # is there a sign that it runs or ran?
-        self.wrapped = False  # its output began like an adapter's wrapper
 
     def __repr__(self) -> str:
         return f"<tool {self.id} {self.fields.get('status')} {self.output!r}>"
@@ -68,7 +67,7 @@ class Calls:
     def terminal(self, call: Call, text: str) -> list[Op]:
         """The hot path: one delta of a terminal's output."""
         output = call.output
-        if output.seen == output.total and not call.ended and output.total and not call.wrapped:
+        if output.seen == output.total and not call.ended:
             output.append(text)
             output.seen = output.total
             output.snapshot = ""
@@ -200,8 +199,6 @@ class Calls:
 
     def _delta(self, call: Call, text: str) -> list[Op]:
         output = call.output
-        if not output.total and is_wrapped(text):
-            call.wrapped = True
         if self.profile.terminal == "flips" and len(text) >= 16_384 and output.total >= 32_768:
             overlap = output.overlap(text)
             if overlap:
@@ -213,10 +210,12 @@ class Calls:
     def _applied(self, call: Call, change: Change | None) -> list[Op]:
         if change is None:
             return []
-        ops: list[Op] = [Changed(call.id, {"text": change.text}) if change.whole else Grew(call.id, change.text)]
+        ops: list[Op] = []
+        if change.whole or change.text:
+            ops.append(Changed(call.id, {"text": change.text}) if change.whole else Grew(call.id, change.text))
         if change.missing != bool(call.fields.get("truncated")) and (change.missing or change.whole):
             ops.append(self._mark(call, "truncated", True if change.missing else None))
-        if call.fields["status"] in FINAL and not call.fields.get("late") and call.ended:
+        if change.text and call.fields["status"] in FINAL and not call.fields.get("late") and call.ended:
             ops.append(self._mark(call, "late", True))
         return ops
 
@@ -229,9 +228,8 @@ class Calls:
 
     def _unwrapped(self, call: Call) -> list[Op]:
         """A wrapper that came in pieces is taken off the assembled text."""
-        if not call.wrapped:
+        if not is_wrapped(call.output.start(64)):
             return []
-        call.wrapped = False
         head, gap, _ = call.output.shown()
         if gap:
             return []

@@ -121,7 +121,7 @@ def tool_response(meta: object) -> Any:
     return None
 
 
-def _response_text(response: object) -> str:
+def _response_text(response: object, depth: int = 0) -> str:
     if isinstance(response, str):
         return response
     if isinstance(response, list):
@@ -129,7 +129,7 @@ def _response_text(response: object) -> str:
     if isinstance(response, dict):
         if isinstance(response.get("stdout"), str) or isinstance(response.get("stderr"), str):
             return _streams(response)
-        return _response_text(response["content"]) if "content" in response else ""
+        return _response_text(response["content"], depth + 1) if "content" in response and depth < 3 else ""
     return ""
 
 

@@ -13,9 +13,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def telling(text: str, length: int = 8, words: int = 2) -> bool:
-    """Text that nobody repeats by chance: long enough, of several different words, and not itself a
-    repetition.
-    """
+    """Text that nobody repeats by chance: long enough, of several different words, and not itself a repetition."""
     if len(text) < length or text.endswith("\n"):
         return False
     if len(set(_WORD.findall(text[:4096]))) < words:
@@ -29,9 +27,7 @@ def is_repetition(text: str) -> bool:
 
 
 def bare(text: str) -> str:
-    """The text without its white space: what replay and prompt echoes are compared by (agents trim and
-    reflow).
-    """
+    """The text without its white space: what replay and prompt echoes are compared by (agents trim and reflow)."""
     return "".join(text.split())
 
 

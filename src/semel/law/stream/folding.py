@@ -58,9 +58,7 @@ class Fold:
         return self._end_replay()
 
     def knows(self, role: str, text: str, message_id: str | None = None) -> None:
-        """What the caller's record has from before this fold (role agent, user or thought): no replay
-        shows it.
-        """
+        """What the caller's record has from before this fold (role agent, user or thought): no replay shows it."""
         kind, fields = (THOUGHT, {}) if role == "thought" else (MESSAGE, {"role": role})
         node = Node(0, kind, fields | ({"message_id": message_id} if message_id is not None else {}))
         node.pieces.append(text)
@@ -129,6 +127,12 @@ class Fold:
 
     def update(self, data: Mapping[str, Any], replay: bool = False) -> list[Op]:
         """One ACP `session/update`'s `update` object. What cannot be read says nothing."""
+        try:
+            return self._update(data, replay)
+        except RecursionError:  # JSON nested a thousand deep
+            return []
+
+    def _update(self, data: Mapping[str, Any], replay: bool) -> list[Op]:
         if replay is not (self._replay is not None):
             return self._turn_over(data, replay)
         kind = data.get("sessionUpdate")
@@ -148,10 +152,10 @@ class Fold:
     def _turn_over(self, data: Mapping[str, Any], replay: bool) -> list[Op]:
         """Between what happens now and what is told again."""
         if not replay:
-            return self._end_replay() + self.update(data)
+            return self._end_replay() + self._update(data, False)
         ops = self._end_user() + self.talk.turn()
         self._replay = Replay(self.board, self.profile, self.calls, self.talk.notices, self._before)
-        return ops + self.update(data, True)
+        return ops + self._update(data, True)
 
     def _end_replay(self) -> list[Op]:
         replay, self._replay = self._replay, None
@@ -219,18 +223,22 @@ class Fold:
             return self.state.commands(data)
         if kind == "session_info_update":
             return self.state.title(data) + self._signal(data.get("_meta"))
-        if isinstance(kind, str) and kind in V2_KINDS:
-            return self._replayed_whole(kind, data) if self._replay is not None else self.v2.update(kind, data)
+        if isinstance(kind, str) and (kind in V2_KINDS or kind == "user_message"):
+            return self._version2(kind, data)
         text = retrying(data)
         return self.talk.notices.tell(text) + self.talk.signal() if text is not None else []
 
-    def _replayed_whole(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """v2 replays whole messages: as a v1 replay tells them in one chunk."""
+    def _version2(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
+        """Whole messages are replayed, and echoed, as v1 tells them in one chunk."""
+        if self._replay is None and kind != "user_message":
+            return self.v2.update(kind, data)
         content = data.get("content")
-        if self._replay is None or kind not in V2_WHOLE or not isinstance(content, list):
+        if not isinstance(content, list) or kind not in (*V2_WHOLE, "user_message"):
             return []
         chunks = [{**data, "content": block} for block in content if isinstance(block, dict)]
-        return [op for chunk in chunks for op in self._replay.update(kind + "_chunk", chunk)]
+        if self._replay is not None:
+            return [op for chunk in chunks for op in self._replay.update(kind + "_chunk", chunk)]
+        return [op for chunk in chunks for op in self._user_chunk(chunk)]
 
     def _signal(self, meta: object) -> list[Op]:
         found = signalled(meta) if isinstance(meta, dict) else None

@@ -8,7 +8,9 @@ copy: two equal messages in a replay are two, if only one is known. Never a time
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from .block import Block
@@ -20,22 +22,25 @@ from .ops import Began, Board, Changed, Ended, Grew, Node, Op
 from .profiles import Profile
 
 KEY = 12  # characters that two versions of one text share at least
+LOOKED_AT = 32  # texts that are compared with one of a replay
 ROLES = {"agent_message_chunk": "agent", "user_message_chunk": "user", "agent_thought_chunk": "thought"}
 
 
 class Known:
     """One known text and how much of it this replay has told."""
 
-    __slots__ = ("bare", "node", "told")
+    __slots__ = ("bare", "node", "place", "told")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, place: int) -> None:
         self.node = node
-        self.bare = bare(node.text())
+        self.bare = bare(str(node.fields.get("text", "")) if node.kind == "notice" else node.text())
+        self.place = place  # among the texts of its role
         self.told = 0
 
     @property
-    def rest(self) -> str:
-        return self.bare[self.told :]
+    def cut_short(self) -> bool:
+        """May the agent's history have more of it than was shown?"""
+        return bool(self.node.fields.get("partial")) or self.node.kind == "thought"
 
 
 class Replay:
@@ -52,10 +57,13 @@ class Replay:
         self.role = ""
         self.mid: str | None = None
         self.texts: dict[str, list[Known]] = {"agent": [], "user": [], "thought": []}
-        self.ids: set[tuple[str, str]] = set()
-        self.starts: dict[tuple[str, str], list[Known]] = {}
-        self.calls_left: list[Call] = []
-        self.alias: dict[str, Call] = {}
+        self.ids: dict[tuple[str, str], Known | None] = {}
+        self.same: dict[tuple[str, str], deque[Known]] = {}
+        self.starts: dict[tuple[str, str], deque[Known]] = {}
+        self.ends: dict[tuple[str, str], list[Known]] = {}
+        self.partly: deque[tuple[str, Known]] = deque(maxlen=LOOKED_AT)  # told in part: the rest may come next
+        self.calls_left: dict[str, tuple[Call, set[str]]] = {}
+        self.alias: set[str] = set()
         self.fresh: set[str] = set()  # ids of calls that this replay brought
         for node in [*before, *board.nodes]:
             self._learn(node)
@@ -64,22 +72,20 @@ class Replay:
         return f"<Replay knows { ({role: len(known) for role, known in self.texts.items()}) }>"
 
     def _learn(self, node: Node) -> None:
+        fields = node.fields
         if isinstance(node, Call):
-            self.calls_left.append(node)
+            self.calls_left[fields["call"]] = (node, _marks(fields.get("title"), fields.get("input"), ""))
             return
-        role = node.fields.get("role", "thought") if node.kind in ("message", "thought") else ""
-        if node.kind == "notice":
-            role = "agent"
-            known = Known(node)
-            known.bare = bare(str(node.fields.get("text", "")))
-        elif role:
-            known = Known(node)
-        else:
+        role = {"message": fields.get("role"), "thought": "thought", "notice": "agent"}.get(node.kind)
+        if role not in self.texts:
             return
-        if isinstance(node.fields.get("message_id"), str):
-            self.ids.add((role, node.fields["message_id"]))
+        known = Known(node, len(self.texts[role]))
         self.texts[role].append(known)
-        self.starts.setdefault((role, known.bare[:KEY]), []).append(known)
+        self.same.setdefault((role, known.bare), deque()).append(known)
+        self.starts.setdefault((role, known.bare[:KEY]), deque()).append(known)
+        self.ends.setdefault((role, known.bare[-KEY:]), []).append(known)
+        if isinstance(fields.get("message_id"), str):
+            self.ids[role, fields["message_id"]] = known
 
     # ---- updates
 
@@ -114,89 +120,96 @@ class Replay:
         text = content.get("text") if isinstance(content, dict) else None
         mid = data.get("messageId")
         mid = mid if isinstance(mid, str) else None
-        ops: list[Op] = []
-        # Agents replay whole messages; chunks without ids are joined only if a message came in pieces by id.
-        if role != self.role or mid != self.mid or mid is None:
-            ops = self.flush()
+        ops = self.flush() if role != self.role or mid != self.mid else []
         self.role, self.mid = role, mid
         if isinstance(text, str) and text:
             self.pieces.append(text)
         return ops
 
     def flush(self) -> list[Op]:
-        """The message that was being told is complete: is it known?"""
-        text, role, mid = "".join(self.pieces), self.role, self.mid
+        """A run of text that was being told is complete: is it known, as one or piece by piece?"""
+        pieces, role, mid = self.pieces, self.role, self.mid
         self.pieces, self.role, self.mid = [], "", None
+        text = "".join(pieces)
+        if len(pieces) < 2 or mid is not None:
+            return self._told(role, mid, text)
+        if self._consume(role, bare(text)):
+            return []
+        ops: list[Op] = []
+        unknown: list[str] = []
+        for piece in pieces:
+            if not self._consume(role, bare(piece)):
+                unknown.append(piece)
+            elif unknown:
+                ops += self._told(role, mid, "".join(unknown))
+                unknown = []
+        return ops + self._told(role, mid, "".join(unknown))
+
+    def _told(self, role: str, mid: str | None, text: str) -> list[Op]:
+        """One message of the replay."""
+        spare = bare(text)
         if not text:
             return []
-        spare = bare(text)
         if mid is not None and (role, mid) in self.ids:
             self._consume(role, spare)
-            return self._longer(role, mid, text)
+            known = self.ids[role, mid]
+            longer = known is not None and known.cut_short and spare.startswith(known.bare)
+            return _complete(known.node, text) if known is not None and longer else []
         if not spare or self._consume(role, spare):
             return []
-        longer = self._cut_short(role, spare)
-        if longer is not None:
-            return _complete(longer.node, text) if longer.node.id else []
+        for known in self._untold(role, spare):
+            if known.cut_short and len(known.bare) >= KEY and spare.startswith(known.bare):
+                known.told = len(known.bare)
+                return _complete(known.node, text)
         return self._unknown(role, mid, text)
 
+    def _untold(self, role: str, spare: str) -> list[Known]:
+        """The first texts that begin alike and that this replay has not told."""
+        alike = self.starts.get((role, spare[:KEY]), deque())
+        while alike and alike[0].told:
+            alike.popleft()
+        return [known for known in islice(alike, LOOKED_AT) if not known.told]
+
     def _consume(self, role: str, spare: str) -> bool:
-        """Is the text known? It may be one text, the next part of one, or several in a row."""
-        for known in self.starts.get((role, spare[:KEY]), ()):
-            if known.told == 0 and known.bare == spare:
+        """Is the text known? It may be one text, the next part of one, several in a row, or one and its attempt."""
+        same = self.same.get((role, spare), deque())
+        while same:
+            known = same.popleft()
+            if not known.told:
                 known.told = len(spare)
                 return True
-        for known in self.texts[role]:
-            if known.told and known.rest.startswith(spare):
+        candidates = self._untold(role, spare)
+        for whose, known in self.partly:
+            if whose == role and known.bare.startswith(spare, known.told):
                 known.told += len(spare)
                 return True
-        for known in self.starts.get((role, spare[:KEY]), ()):
-            if known.told == 0 and known.bare.startswith(spare) and len(spare) >= KEY:
+        for known in candidates:
+            if known.bare.startswith(spare) and len(spare) >= KEY:
                 known.told = len(spare)
+                self.partly.append((role, known))
                 return True
-        return self._several(role, spare) or self._doubled(role, spare)
+        return any(self._several(role, known, spare) for known in candidates) or self._doubled(role, spare)
+
+    def _several(self, role: str, first: Known, spare: str) -> bool:
+        texts, at, place = self.texts[role], 0, first.place
+        while at < len(spare) and place < len(texts) and spare.startswith(texts[place].bare, at):
+            at += len(texts[place].bare)
+            place += 1
+        if at < len(spare):
+            return False
+        for known in texts[first.place : place]:
+            known.told = len(known.bare)
+        return True
 
     def _doubled(self, role: str, spare: str) -> bool:
         """An attempt and the answer in one: the history of an agent that does not know that it was cut off."""
-        for known in self.texts[role] if self.profile.retry == "whole" else ():
+        alike = self.ends.get((role, spare[-KEY:]), []) if self.profile.retry == "whole" else []
+        for known in alike[-LOOKED_AT:]:
             attempt = spare[: -len(known.bare)] if known.bare and not known.told else ""
             if attempt and known.bare.startswith(attempt) and spare.endswith(known.bare):
                 known.told = len(known.bare)
                 return True
         return False
-
-    def _several(self, role: str, spare: str) -> bool:
-        texts = self.texts[role]
-        for first in self.starts.get((role, spare[:KEY]), ()):
-            if first.told or not first.bare or not spare.startswith(first.bare):
-                continue
-            at, left, run = texts.index(first), spare, []
-            while at < len(texts) and left and texts[at].bare and left.startswith(texts[at].bare):
-                left = left[len(texts[at].bare) :]
-                run.append(texts[at])
-                at += 1
-            if not left:
-                for known in run:
-                    known.told = len(known.bare)
-                return True
-        return False
-
-    def _cut_short(self, role: str, spare: str) -> Known | None:
-        """A text that was cut short when it was shown, and that the agent's history has in full."""
-        for known in self.starts.get((role, spare[:KEY]), ()):
-            cut = known.node.fields.get("partial") or known.node.kind == "thought"
-            if not known.told and cut and len(known.bare) >= KEY and spare.startswith(known.bare):
-                known.told = len(known.bare)
-                return known
-        return None
-
-    def _longer(self, role: str, mid: str, text: str) -> list[Op]:
-        for known in self.texts[role]:
-            if known.node.id and known.node.fields.get("message_id") == mid and known.node.fields.get("partial"):
-                shown = known.node.text()
-                if len(text) > len(shown) and text.startswith(shown):
-                    return _complete(known.node, text)
-        return []
 
     def _unknown(self, role: str, mid: str | None, text: str) -> list[Op]:
         if role == "user" and any(pattern.match(text) for pattern in self.profile.synthetic_user):
@@ -207,7 +220,7 @@ class Replay:
         fields: dict[str, Any] = {"history": True} if kind == "thought" else {"role": role, "history": True}
         if mid is not None:
             fields["message_id"] = mid
-            self.ids.add((role, mid))
+            self.ids[role, mid] = None
         block = Block(self.board.fresh(), kind, fields, mid)
         block.append(text)
         block.ended = True
@@ -218,25 +231,17 @@ class Replay:
 
     def _recognise(self, cid: str, data: Mapping[str, Any]) -> bool:
         """Is this call known, under this id or another?"""
-        call = next((c for c in self.calls_left if c.fields["call"] == cid), None)
-        if call is not None:
-            self.calls_left.remove(call)
-        elif cid in self.calls.known:
-            call = self.calls.known[cid]
-        else:
-            call = self._same_call(data)
-        if call is None:
-            return False
-        self.alias[cid] = call
-        return True
+        name = cid if cid in self.calls_left else self._same_call(data)
+        self.calls_left.pop(name, None)
+        if name or cid in self.calls.known:
+            self.alias.add(cid)
+            return True
+        return False
 
-    def _same_call(self, data: Mapping[str, Any]) -> Call | None:
+    def _same_call(self, data: Mapping[str, Any]) -> str:
+        """The first call that is not told yet and says the same; "" if there is none."""
         marks = _marks(data.get("title"), data.get("rawInput"), content_text(data.get("content")))
-        for index, call in enumerate(self.calls_left):
-            fields = call.fields
-            if marks & _marks(fields.get("title"), fields.get("input"), ""):
-                return self.calls_left.pop(index)
-        return None
+        return next((name for name, (_, known) in self.calls_left.items() if marks & known), "")
 
 
 def _marks(title: object, given: object, content: str) -> set[str]:
@@ -252,6 +257,10 @@ def _marks(title: object, given: object, content: str) -> set[str]:
 
 
 def _complete(node: Node, text: str) -> list[Op]:
+    """What was cut short is whole now. (A text from before the fold is the caller's to complete.)"""
+    shown = node.text()
+    if not node.id or not shown or shown == text or not text.startswith(shown):
+        return []
     node.pieces = [text]
     fields: dict[str, Any] = {"text": text}
     if node.fields.pop("partial", None):

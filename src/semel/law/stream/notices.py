@@ -65,6 +65,12 @@ def signalled(meta: Mapping[str, Any]) -> tuple[str, bool] | None:
     return None
 
 
+def failure(meta: object) -> str | None:
+    """What a prompt's response says in `_meta` about a failure that its stop reason does not tell."""
+    found = signalled(meta) if isinstance(meta, dict) else None
+    return found[0] if found is not None and not found[1] else None
+
+
 def retrying(data: Mapping[str, Any]) -> str | None:
     """The text of a `_session/retrying` notification (vibe), handed on as an update of that name."""
     if data.get("sessionUpdate") != "_session/retrying":

@@ -70,7 +70,13 @@ class Output:
 
     def start(self, size: int) -> str:
         """The first characters."""
-        return self._joined_head()[:size]
+        parts: list[str] = []
+        for piece in self._head:
+            if size <= 0:
+                break
+            parts.append(piece[:size])
+            size -= len(piece)
+        return "".join(parts)
 
     def end(self, size: int) -> str:
         """The last characters, as far as they are kept."""
@@ -163,10 +169,10 @@ class Output:
     # ---- merging
 
     def merge(self, text: str, rank: int, window: bool = False, missing: bool = False, mark: str = "") -> Change | None:
-        """A snapshot of the output. `window`: perhaps only its newest part. `missing`: it says itself that it
-        is cut.
+        """A snapshot of the output.
 
-        `mark` is what the agent put where the beginning is missing: shown only where it really is.
+        `window`: perhaps only its newest part. `missing`: it says itself that it is cut. `mark`: what the agent put
+        where the beginning is missing; shown only where it really is.
         """
         if not text:
             return None
@@ -177,7 +183,9 @@ class Output:
         if rest is not None:
             if not window or len(text) >= self.total:
                 self.rank = max(self.rank, rank)
-            return self._join(rest, text if len(text) >= self.total else "")
+            change = self._join(rest, text if len(text) >= self.total else "")
+            cut = missing and not window and self.total == len(text)  # all that is known is what was left of it
+            return Change(rest, missing=True) if cut else change
         if window or missing:
             filled = self._fill(text, rank)
             if filled is not None:
@@ -212,9 +220,7 @@ class Output:
         return Change(rest) if rest else None
 
     def _beyond(self, text: str) -> str | None:
-        """What of `text` is new, if it is the known text, part of its beginning or end, or goes on from
-        it.
-        """
+        """What of `text` is new, if it is the known text, part of its beginning or end, or goes on from it."""
         if self.snapshot and text.startswith(self.snapshot):
             return text[len(self.snapshot) :]
         if len(text) >= self.total:
@@ -222,7 +228,7 @@ class Output:
                 return self._but_for_space(text)
             tail = self._joined_tail()
             return text[self.total :] if text[self.total - len(tail) : self.total] == tail else None
-        if self.end(len(text)) == text or self._known(0, len(text)) == text:
+        if self.end(len(text)) == text or self.start(len(text)) == text:
             return ""
         return self._but_for_space(text)
 

@@ -61,9 +61,7 @@ class Profile:
     """What text content of a tool call is. `window`: the newest part of one growing output."""
 
     content_before_result: Literal["output", "arguments", "none"] = "output"
-    """Content of a call that has no result yet: output so far, or the arguments rendered as text, or
-    prose.
-    """
+    """Content of a call that has no result yet: output so far, or the arguments rendered as text, or prose."""
 
     window_marks: tuple[Pattern, ...] = ()
     """Starts of a snapshot that say "the beginning was cut": taken off where the rest joins what is known."""

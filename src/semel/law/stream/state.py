@@ -12,9 +12,7 @@ from .ops import Began, Board, Changed, Node, Op
 
 
 def percent(used: object, size: object) -> float | None:
-    """How full the context is, in percent with one decimal; None where the numbers do not say (another
-    model's).
-    """
+    """How full the context is, in percent with one decimal; None where the numbers do not say (another model's)."""
     if not isinstance(used, (int, float)) or not isinstance(size, (int, float)) or size <= 0 or used > size:
         return None
     return round(100 * used / size, 1)

@@ -9,6 +9,7 @@ in one chunk, the copy is folded into the block.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,8 @@ class Talk:
         self.profile = profile
         self.notices = Notices(board, profile)
         self.open: dict[str, Block | None] = {MESSAGE: None, THOUGHT: None}
-        self.run: list[Block] = []  # the blocks since the last thing that really happened in this turn
+        # The latest blocks since the last thing that really happened in this turn.
+        self.run: deque[Block] = deque(maxlen=4 * MAX_RIVALS)
         self.told: dict[str, Block | None] = {MESSAGE: None, THOUGHT: None}  # the latest of this turn
         self.void: dict[str, list[Block]] = {MESSAGE: [], THOUGHT: []}  # what a retry signal declared void
         self.begun = False  # has this turn said anything yet?
@@ -88,8 +90,8 @@ class Talk:
             folded = self._copy(block, text)
             return folded if folded is not None else self._grow(block, text)
         if block is not None and self._is_copy_of(block, text):
-            block.mid = mid  # the consolidated copy names the block
-            return self._rest(block, text)
+            block.mid = block.fields["message_id"] = mid  # the consolidated copy names the block
+            return [Changed(block.id, {"message_id": mid}), *self._rest(block, text)]
         if block is None and not self.void[kind]:
             again = self._told_again(kind, text)
             if again is not None:
@@ -185,18 +187,14 @@ class Talk:
         return ops
 
     def signal(self) -> list[Op]:
-        """The agent said that it tries again: what this attempt showed so far is void once the next one
-        speaks.
-        """
+        """The agent said that it tries again: what this attempt showed so far is void once the next one speaks."""
         ops = self._close_open()
         for kind, void in self.void.items():
             void[:] = [b for b in self.run if b.kind == kind and not b.superseded]
         return ops
 
     def _superseded_by(self, kind: str) -> list[Op]:
-        """A block begins: of what a signal declared void, a thought takes the place of thoughts, a message
-        of all.
-        """
+        """A block begins: of what a signal declared void, a thought takes the place of thoughts, a message of all."""
         kinds = (THOUGHT,) if kind == THOUGHT else (THOUGHT, MESSAGE)
         void = [block for each in kinds for block in self.void[each]]
         for each in kinds:

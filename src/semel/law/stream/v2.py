@@ -22,6 +22,8 @@ from .talk import Talk
 WHOLE = {"agent_message": MESSAGE, "agent_thought": THOUGHT}
 KINDS = frozenset((*WHOLE, "tool_call_content_chunk", "terminal_update", "terminal_output_chunk", "notice"))
 
+MAX_EARLY = 10_000  # updates that are kept for a terminal nobody referred to yet
+
 
 class Terminal:
     """A display terminal: its decoder, the call it belongs to, and what came before that was known."""
@@ -66,8 +68,8 @@ class Version2:
         text = _text(content)
         block = next((b for b in reversed(self.board.nodes) if _is(b, kind, mid)), None)
         if not isinstance(block, Block):
-            return self.talk.chunk(kind, {"messageId": mid, "content": {"type": "text", "text": text}}) if
-            text else []
+            chunk = {"messageId": mid, "content": {"type": "text", "text": text}}
+            return self.talk.chunk(kind, chunk) if text else []
         known = block.text()
         if text.startswith(known) and known:
             rest = text[len(known) :]
@@ -75,7 +77,7 @@ class Version2:
                 block.append(rest)
             return [Grew(block.id, rest)] if rest else []
         block.pieces, block.size = ([text] if text else []), len(text)
-        block.section, block.rivals, block.again = None, [], None
+        block.section, block.rivals, block.again, block.calm = None, [], None, bool(text)
         return [Changed(block.id, {"text": text})]
 
     # ---- tool calls
@@ -95,14 +97,20 @@ class Version2:
         content = data.get("content")
         ops: list[Op] = []
         for part in content if isinstance(content, list) else ():
-            name = part.get("terminalId") if isinstance(part, dict) and part.get("type") == "terminal" else
-            None terminal = self.terminals.setdefault(name, Terminal()) if isinstance(name, str) else None
+            terminal = self._named(part)
             if terminal is not None and terminal.call is None:
                 terminal.call = cid
                 for update in terminal.early:
                     ops += self.calls.update(cid, update)
                 terminal.early.clear()
         return ops
+
+    def _named(self, part: object) -> Terminal | None:
+        """The terminal that a part of a tool call's content stands for."""
+        if not isinstance(part, dict) or part.get("type") != "terminal":
+            return None
+        name = part.get("terminalId")
+        return self.terminals.setdefault(name, Terminal()) if isinstance(name, str) else None
 
     def _terminal(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
         name = data.get("terminalId")
@@ -111,11 +119,13 @@ class Version2:
         terminal = self.terminals.setdefault(name, Terminal())
         if terminal.call is None and name in self.calls.known:
             terminal.call = name
-        update = self._chunk(terminal, data) if kind == "terminal_output_chunk" else self._state(terminal,
-        data) if not update:
+        told = self._chunk if kind == "terminal_output_chunk" else self._state
+        update = told(terminal, data)
+        if not update:
             return []
         if terminal.call is None:
-            terminal.early.append(update)
+            if len(terminal.early) < MAX_EARLY:
+                terminal.early.append(update)
             return []
         return self.calls.update(terminal.call, update)
 
@@ -124,21 +134,19 @@ class Version2:
         return {"_meta": {"terminal_output_delta": {"data": text}}} if text else {}
 
     def _state(self, terminal: Terminal, data: Mapping[str, Any]) -> dict[str, Any]:
-        update: dict[str, Any] = {}
+        meta: dict[str, Any] = {}
         output, exited = data.get("output"), data.get("exitStatus")
         if isinstance(output, dict):
             terminal.decoder.reset()
-            update["rawOutput"] = terminal.decoder.decode(_bytes(output.get("data")))
+            meta["terminal"] = {"toolResponse": terminal.decoder.decode(_bytes(output.get("data")))}
         if isinstance(exited, dict):
-            update["_meta"] = {"terminal_exit": {"exit_code": exited.get("exitCode")}}
-        if isinstance(data.get("command"), str):
-            update["rawInput"] = {"command": data["command"]}
-        return update
+            meta["terminal_exit"] = {"exit_code": exited.get("exitCode")}
+        return {"_meta": meta} if meta else {}
 
 
 def _is(node: object, kind: str, mid: str) -> bool:
-    return isinstance(node, Block) and node.kind == kind and node.mid == mid and node.fields.get("role") !=
-    "user"
+    ours = isinstance(node, Block) and node.kind == kind and node.mid == mid
+    return ours and isinstance(node, Block) and node.fields.get("role") != "user"
 
 
 def _text(content: object) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .display import display
 from .ops import WHOLE, Item, Limits
-from .profiles import Profile
+from .profiles import Profile, profile_for
 from .wire import Wire
 
 TOOL_MARKS = frozenset(("truncated", "exit", "late", "history", "name", "input"))
@@ -24,6 +24,9 @@ class View:
     @property
     def items(self) -> tuple[Item, ...]:
         return tuple(item for items in self.sessions.values() for item in items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
 
     def texts(self, kind: str = "message", role: str = "agent") -> list[str]:
         """The texts that count: superseded attempts are left out."""
@@ -72,16 +75,16 @@ def _picked(item: Item, always: tuple[str, ...], maybe: tuple[str, ...], fields:
 
 def fold(
     lines_or_updates: Iterable[str | bytes | Mapping[str, Any]],
-    profile: Profile | None = None,
+    profile: Profile | str | None = None,
     limits: Limits = WHOLE,
 ) -> View:
-    """Fold a stream at once.
+    """Fold a stream at once. `profile` may be an agent's name; None: found by what `initialize` says, else careful.
 
     Each element is one of: an ACP update (`{"sessionUpdate": ...}`), a JSON-RPC message, a trace record
     (`{"t", "dir", "msg"}`), a line of JSON that is one of these, or a mark: `{"_prompt": text}`, `{"_load":
     true}`, `{"_cancel": true}`, `{"_end_turn": true}`. Lines that are not JSON say nothing.
     """
-    wire = Wire(profile, limits)
+    wire = Wire(profile_for(profile) if isinstance(profile, str) else profile, limits)
     reader = Reader(wire)
     for element in lines_or_updates:
         reader.read(element)
@@ -131,7 +134,10 @@ class Reader:
             self.wire.noted(message)
 
     def _message(self, message: Mapping[str, Any]) -> None:
-        method = message.get("method")
+        """A message whose direction is not recorded: its method tells who sends it."""
+        method, result = message.get("method"), message.get("result")
+        if method is None and isinstance(result, dict) and "outcome" in result:
+            return  # our answer to a permission request: its id is the agent's
         ours = isinstance(method, str) and (method == "initialize" or method.startswith("session/"))
         if ours and method not in ("session/update", "session/request_permission"):
             self.wire.sent(dict(message))
@@ -147,6 +153,10 @@ class Reader:
             self._loading = bool(mark["_load"])
         elif "_cancel" in mark:
             fold.cancel()
+        elif isinstance(mark.get("_permission"), dict):
+            fold.permission(mark["_permission"])
+        elif "_died" in mark:
+            fold.end("error", "the agent died", died=True)
         elif "_end_turn" in mark:
             stop = mark["_end_turn"]
             fold.end(stop if isinstance(stop, str) else "end_turn")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .folding import Fold
+from .notices import failure
 from .ops import WHOLE, Limits, Op
 from .profiles import CAREFUL, Profile, profile_for
 
@@ -67,7 +68,7 @@ class Wire:
     def received(self, message: object) -> list[Op]:
         """A message from the agent to the client. What is no JSON-RPC message says nothing."""
         if isinstance(message, list):  # a batch
-            return [op for each in message for op in self.received(each)]
+            return [op for each in message if isinstance(each, dict) for op in self.received(each)]
         if not isinstance(message, dict):
             return []
         method = message.get("method")
@@ -122,7 +123,7 @@ class Wire:
             if "error" in message:
                 return self.fold(session).end("error", _error_text(message["error"]))
             stop = result.get("stopReason")
-            return self.fold(session).end(stop if isinstance(stop, str) else "unknown")
+            return self.fold(session).end(stop if isinstance(stop, str) else "unknown", failure(result.get("_meta")))
         return []
 
     def _named(self, info: object) -> None:

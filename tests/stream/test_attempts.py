@@ -1,0 +1,176 @@
+"""Broken model streams: the attempt that counts is shown, the superseded one stays in the record, marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stream_help import call, folded, messages, result, run, say, terminal, think, thoughts, user
+
+from semel.law.stream import CAREFUL, PROFILES, View
+
+FIRST = ["Partial ", "text before ", "the drop. "]
+WHOLE = ["Partial text ", "before the", " drop. And ", "the rest."]
+A, B = "".join(FIRST), "".join(WHOLE)
+OTHER = ["Quite ", "another wording."]
+UNMARKED = sorted(name for name, profile in PROFILES.items() if profile.retry == "whole")
+
+
+def superseded(view: View) -> list[str]:
+    return [item.text for item in view.items if item.kind == "message" and item.fields.get("superseded")]
+
+
+def codex_retry(again: bool = True) -> dict[str, Any]:
+    error = {"message": "Reconnecting... 1/5", "willRetry": again}
+    return {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"hermes"}))
+def test_the_whole_answer_again_under_a_new_id(name: str) -> None:
+    view = folded([say(c, "m1") for c in FIRST] + [say(c, "m2") for c in WHOLE], PROFILES[name])
+    assert (messages(view), superseded(view)) == ([B], [A])
+
+
+@pytest.mark.parametrize("mid", ["m1", None])
+@pytest.mark.parametrize("name", UNMARKED)
+def test_the_whole_answer_again_inside_the_same_block(name: str, mid: str | None) -> None:
+    a_fold, board = run([say(c, mid) for c in FIRST + WHOLE], PROFILES[name])
+    assert [(i.text, bool(i.fields.get("superseded"))) for i in a_fold.items()] == [(A, True), (B, False)]
+    assert 1 in board.ended and 2 not in board.ended
+
+
+@pytest.mark.parametrize("name", UNMARKED)
+def test_every_attempt_of_many_is_kept(name: str) -> None:
+    view = folded([say(c) for c in FIRST * 4 + WHOLE], PROFILES[name])
+    assert (messages(view), superseded(view)) == ([B], [A] * 4)
+
+
+@pytest.mark.parametrize("name", ["careful", "hermes", "codex", "openclaw"])
+def test_an_agent_that_is_not_known_to_start_again_without_a_mark_has_said_it_twice(name: str) -> None:
+    view = folded([say(c, "m1") for c in FIRST + WHOLE], PROFILES[name])
+    assert (messages(view), superseded(view)) == ([A + B], [])
+
+
+def test_a_continuation_is_part_of_the_answer() -> None:
+    view = folded([say(c) for c in [*FIRST, "And ", "the rest."]], PROFILES["hermes"])
+    assert messages(view) == [A + "And the rest."]
+
+
+def test_a_suffix_under_a_new_id_does_not_deny_what_came_before() -> None:
+    view = folded([*(say(c, "msg_1") for c in FIRST), say("The rest.", "msg_2")], PROFILES["claude"])
+    assert (messages(view), superseded(view)) == ([A, "The rest."], [])
+
+
+def test_after_a_retry_signal_other_wording_takes_the_place_of_the_attempt() -> None:
+    updates = [*(say(c, "m1") for c in FIRST), codex_retry(), *(say(c, "m2") for c in OTHER)]
+    view = folded(updates, PROFILES["codex"])
+    assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    assert [item.text for item in view.items if item.kind == "notice"] == ["Reconnecting... 1/5"]
+
+
+def test_a_retry_that_brings_nothing_leaves_what_was_shown() -> None:
+    updates = [*(say(c, "m1") for c in FIRST), codex_retry(), {"_end_turn": True}]
+    assert messages(folded(updates, PROFILES["codex"])) == [A]
+
+
+def test_an_error_that_is_no_retry_supersedes_nothing() -> None:
+    updates = [*(say(c, "m1") for c in FIRST), codex_retry(False), *(say(c, "m2") for c in OTHER)]
+    assert messages(folded(updates, PROFILES["codex"])) == [A, "".join(OTHER)]
+
+
+def test_a_thought_of_the_next_attempt_does_not_yet_deny_the_message() -> None:
+    updates = [think("Hm. ", "r1"), *(say(c, "m1") for c in FIRST), codex_retry(), think("Well. ", "r2")]
+    view = folded(updates, PROFILES["codex"])
+    assert (messages(view), superseded(view)) == ([A], [])
+    view = folded([*updates, *(say(c, "m2") for c in OTHER)], PROFILES["codex"])
+    assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+
+
+def test_vibe_says_that_it_retries_beside_the_updates() -> None:
+    retrying = {"sessionUpdate": "_session/retrying", "category": "connection", "detail": "Connection lost."}
+    view = folded([*(say(c, "m") for c in FIRST), retrying, *(say(c, "m") for c in OTHER)], PROFILES["vibe"])
+    assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+
+
+def test_pi_types_its_retries_into_the_answer() -> None:
+    updates = [
+        *(say(c) for c in FIRST),
+        say("Retrying (attempt 1/3, waiting 2s)..."),
+        *(say(c) for c in OTHER),
+        say("Retry finished, resuming."),
+    ]
+    view = folded(updates, PROFILES["pi"])
+    assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    notices = [item.text for item in view.items if item.kind == "notice"]
+    assert notices == ["Retrying (attempt 1/3, waiting 2s)...", "Retry finished, resuming."]
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"pi"}))
+def test_the_same_words_from_an_agent_that_does_not_type_retries_are_its_text(name: str) -> None:
+    view = folded([say("Retrying (attempt 1/3, waiting 2s)...", "msg_1")], PROFILES[name])
+    assert messages(view) == ["Retrying (attempt 1/3, waiting 2s)..."]
+
+
+def test_pi_may_talk_about_retrying() -> None:
+    view = folded([say("Retrying"), say(" the build"), say(" (attempt 2)...")], PROFILES["pi"])
+    assert messages(view) == ["Retrying the build (attempt 2)..."]
+
+
+def test_claude_seals_a_message_with_its_usage_so_a_broken_one_was_an_attempt() -> None:
+    usage = {"sessionUpdate": "usage_update", "used": 125, "size": 1000}
+    updates = [*(say(c, "msg_1") for c in FIRST), *(say(c, "msg_2") for c in OTHER), usage]
+    view = folded(updates, PROFILES["claude"])
+    assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    sealed = folded([*updates[:3], {**usage, "used": 120}, *updates[3:]], PROFILES["claude"])
+    assert (messages(sealed), superseded(sealed)) == ([A, "".join(OTHER)], [])
+    costs = folded([*updates[:-1], {**usage, "cost": {"amount": 1, "currency": "USD"}}], PROFILES["claude"])
+    assert superseded(costs) == []
+
+
+@pytest.mark.parametrize("name", ["claude", "opencode"])
+def test_an_attempt_may_have_announced_a_call_that_never_ran(name: str) -> None:
+    updates = [*(say(c, "msg_1") for c in FIRST), call("dead"), *(say(c, "msg_2") for c in WHOLE)]
+    view = folded([*updates, call("t"), result("t", status="completed")], PROFILES[name])
+    assert (messages(view), superseded(view)) == ([B], [A])
+
+
+def test_what_was_said_before_a_call_that_ran_stands() -> None:
+    ran = [call("t"), terminal("x"), result("t", status="completed")]
+    view = folded([*(say(c, "m1") for c in FIRST), *ran, *(say(c, "m2") for c in WHOLE)], CAREFUL)
+    assert (messages(view), superseded(view)) == ([A, B], [])
+
+
+def test_turns_do_not_supersede_each_other() -> None:
+    turn = [{"_prompt": "again"}, *(say(c, "m1") for c in FIRST), {"_end_turn": True}]
+    view = folded([*turn, {"_prompt": "again"}, *(say(c, "m2") for c in WHOLE), {"_end_turn": True}])
+    assert messages(view) == [A, B]
+
+
+def test_a_short_message_that_another_begins_with_is_not_an_attempt() -> None:
+    assert messages(folded([say("I", "m1"), say("I'll", "m2"), say(" look.", "m2")])) == ["I", "I'll look."]
+    assert messages(folded([say("One", "m1"), say("One more ", "m2"), say("thing", "m2")])) == ["One", "One more thing"]
+
+
+def test_thoughts_are_told_once_however_often_they_were_thought() -> None:
+    parts = ["Thinking ", "that is ", "cut off. "]
+    for updates in (
+        [think(c, "r1") for c in parts] + [think(c, "r2") for c in [*parts, "Done."]],
+        [think(c) for c in parts] + [think(c) for c in [*parts, "Done."]],
+    ):
+        assert thoughts(folded(updates, PROFILES["opencode"])) == ["Thinking that is cut off. Done."]
+
+
+def test_a_section_of_a_summary_that_is_sent_again_whole() -> None:
+    updates = [think("**One** two three."), think("\n\n"), think("**Four** "), think("five six.")]
+    view = folded([*updates, think("**Four** five six."), say("Answer.")], PROFILES["codex-zed"])
+    assert thoughts(view) == ["**One** two three.\n\n**Four** five six."]
+
+
+def test_gemini_frames_every_piece_of_a_thought() -> None:
+    view = folded([think("****\nFirst I "), think("****\nconsider.")], PROFILES["gemini"])
+    assert thoughts(view) == ["First I consider."]
+
+
+def test_a_user_row_in_between_is_a_boundary() -> None:
+    view = folded([*(say(c, "m1") for c in FIRST), user("and now?"), *(say(c, "m2") for c in WHOLE)])
+    assert messages(view) == [A, B]

@@ -1,0 +1,145 @@
+"""Plans, usage, modes, commands, titles, notices, and a terminal's carriage returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stream_help import folded, messages, run, say
+
+from semel.law.stream import CAREFUL, PROFILES, Changed, Fold, display, profile_for
+from semel.law.stream.state import percent
+
+
+def plan(*entries: str) -> dict[str, Any]:
+    return {
+        "sessionUpdate": "plan",
+        "entries": [{"content": e, "priority": "low", "status": "pending"} for e in entries],
+    }
+
+
+def test_a_plan_is_replaced_as_it_changes_and_belongs_to_its_turn() -> None:
+    updates = [{"_prompt": "a"}, plan("x"), plan("x", "y"), {"_end_turn": True}, {"_prompt": "b"}, plan("z")]
+    plans = [o["entries"] for o in folded(updates).json() if o["item"] == "plan"]
+    assert [[e["content"] for e in entries] for entries in plans] == [["x", "y"], ["z"]]
+
+
+def test_usage_keeps_what_an_update_leaves_out() -> None:
+    updates = [
+        {"sessionUpdate": "usage_update", "used": 500, "size": 1000},
+        {"sessionUpdate": "usage_update", "used": 250},
+    ]
+    a_fold, _ = run(updates, CAREFUL)
+    (item,) = a_fold.items()
+    assert item.fields == {"used": 250, "size": 1000, "percent": 25.0}
+
+
+@pytest.mark.parametrize(
+    ("used", "size", "expected"),
+    [(262548, 1000000, 26.3), (419574, 200000, None), (1, 0, None), (None, 10, None), (5, None, None), (0, 10, 0.0)],
+)
+def test_percent_is_unknown_where_the_numbers_are_of_two_models(used: Any, size: Any, expected: float | None) -> None:
+    assert percent(used, size) == expected
+
+
+def test_mode_commands_and_title_are_one_item_each() -> None:
+    a_fold = Fold()
+    for update in (
+        {"sessionUpdate": "current_mode_update", "currentModeId": "plan"},
+        {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "x"}]},
+        {"sessionUpdate": "session_info_update", "title": "One"},
+        {"sessionUpdate": "current_mode_update", "currentModeId": "code"},
+        {"sessionUpdate": "session_info_update", "title": "Two"},
+    ):
+        a_fold.update(update)
+    assert {i.kind: i.fields for i in a_fold.items()} == {
+        "mode": {"mode": "code"},
+        "commands": {"commands": [{"name": "x"}]},
+        "title": {"title": "Two"},
+    }
+    assert a_fold.update({"sessionUpdate": "session_info_update", "title": None}) == []
+    assert a_fold.update({"sessionUpdate": "session_info_update", "title": "Three"}) == [Changed(3, {"title": "Three"})]
+
+
+def air(title: str, severity: str) -> dict[str, Any]:
+    failure = {"id": "x", "category": "connection", "severity": severity, "title": title}
+    return {
+        "sessionUpdate": "session_info_update",
+        "_meta": {"jetbrains": {"air": {"version": 1, "sessionFailure": failure}}},
+    }
+
+
+def test_a_typed_failure_is_a_notice() -> None:
+    view = folded([air("Reconnecting", "warning"), say("Hi.", "msg_1"), air("Stopped", "error")], PROFILES["claude"])
+    assert [o["text"] for o in view.json() if o["item"] == "notice"] == ["Reconnecting", "Stopped"]
+    assert messages(view) == ["Hi."]
+
+
+def test_wording_alone_is_never_a_notice() -> None:
+    words = ["Warning: Model metadata for `x` not found.", "API Error: 400", "Queued for the next turn. (1 queued)"]
+    for text in words:
+        assert messages(folded([say(text)])) == [text]
+        assert messages(folded([say(text, "msg_1")], PROFILES["claude"])) == [text]
+        assert messages(folded([say(text, "msg_1")], PROFILES["codex"])) == [text]
+
+
+def test_what_an_agent_says_after_its_first_words_is_not_queue_prose() -> None:
+    view = folded([say("It says: "), say("Queued for the next turn. (1 queued)")], PROFILES["hermes"])
+    assert messages(view) == ["It says: Queued for the next turn. (1 queued)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("@agentclientprotocol/claude-agent-acp", "claude"),
+        ("@zed-industries/claude-code-acp", "claude"),
+        ("@agentclientprotocol/codex-acp", "codex"),
+        ("codex-acp", "codex-zed"),
+        ("@zed-industries/codex-acp", "codex-zed"),
+        ("gemini-cli", "gemini"),
+        ("qwen-code", "qwen"),
+        ("OpenCode", "opencode"),
+        ("Kimi Code CLI", "kimi"),
+        ("hermes-agent", "hermes"),
+        ("@mistralai/mistral-vibe", "vibe"),
+        ("fast-agent-acp", "fast-agent"),
+        ("pi-acp", "pi"),
+        ("openclaw-acp", "openclaw"),
+        ("", "careful"),
+        ("picasso", "careful"),
+        ("somebody new", "careful"),
+    ],
+)
+def test_a_profile_is_found_by_the_name_an_agent_gives(name: str, profile: str) -> None:
+    assert profile_for(name).name == profile
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("10%\r20%\r100%\n", "100%\n"),
+        ("abcdef\rxy\n", "xycdef\n"),
+        ("a\r\nb\r\n", "a\nb\n"),
+        ("20%\r", "20%"),
+        ("abc\r\x1b[Kd", "d"),
+        ("abc\r\x1b[2Kd", "d"),
+        ("\x1b[31mabc\rx\x1b[0m", "x\x1b[0mbc"),
+        ("no return \x1b[1m here", "no return \x1b[1m here"),
+        ("", ""),
+    ],
+)
+def test_a_carriage_return_goes_to_the_start_of_the_line(text: str, seen: str) -> None:
+    assert display(text) == seen
+
+
+@given(st.text(st.characters(exclude_characters="\r")))
+def test_text_without_carriage_returns_is_displayed_as_it_is(text: str) -> None:
+    assert display(text) == text
+
+
+@given(st.text(st.sampled_from("ab\r\n\x1b[K2m")))
+def test_display_never_makes_text_up(text: str) -> None:
+    assert not set(display(text)) - set(text) - {" "}
+    assert len(display(text)) <= len(text)
