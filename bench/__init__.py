@@ -1,1 +1,1 @@
-"""Semel's benchmarks: `make bench`, or `python -m bench [NAME ...]`. Every rate stands beside a reference of the same run."""
+"""Semel's benchmarks: `make bench`, or `python -m bench [NAME ...]`. Rates stand beside a reference of the same run."""

@@ -138,9 +138,8 @@ class Client:
 
     async def watch(self, session: str, pongs: asyncio.Queue[tuple[int, int]]) -> None:
         """Put (when the agent had the prompt, when this watcher saw the answer), in monotonic ns, for each answer."""
-        self.writer.write(
-            f"GET /v1/sessions/{session}/stream HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nAccept: text/event-stream\r\n\r\n".encode()
-        )
+        head = f"GET /v1/sessions/{session}/stream HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+        self.writer.write(f"{head}Accept: text/event-stream\r\n\r\n".encode())
         seen: set[int] = set()
         while line := await self.reader.readline():
             at = time.monotonic_ns()
@@ -159,4 +158,5 @@ def quantile(values: list[float], q: float) -> float:
 
 def line(what: str, values: list[float]) -> str:
     """p50, p99 and the largest of times in ms."""
-    return f"{what:46} p50 {quantile(values, 0.5):8.2f} ms   p99 {quantile(values, 0.99):8.2f} ms   max {max(values):8.2f} ms"
+    half, most = quantile(values, 0.5), quantile(values, 0.99)
+    return f"{what:46} p50 {half:8.2f} ms   p99 {most:8.2f} ms   max {max(values):8.2f} ms"

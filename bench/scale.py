@@ -1,4 +1,4 @@
-"""Does the cost of a message grow with the length of history (Law 11)? The same turns, in an empty ledger and in a full one."""
+"""Does the cost of a message grow with the length of history (Law 11)? The same turns in an empty and in a full ledger."""
 
 from __future__ import annotations
 
@@ -93,6 +93,5 @@ def _compare(past: Store, fresh: Store, number: int) -> None:
         rates.append((a, b))
     a, b = rates[len(rates) // 2]
     middle = statistics.median(ratios)
-    print(
-        f"  {number:3} sessions: empty {a:6.0f} turns/s, full {b:6.0f} turns/s; full/empty {middle:.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-    )
+    rate = f"empty {a:6.0f} turns/s, full {b:6.0f} turns/s"
+    print(f"  {number:3} sessions: {rate}; full/empty {middle:.2f} ({min(ratios):.2f}-{max(ratios):.2f})")

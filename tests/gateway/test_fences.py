@@ -1,4 +1,4 @@
-"""Law 10: whose call is this? Calls over the real socket with real tokens, from processes that live, finished or died."""
+"""Law 10: whose call is this? Calls with real tokens, from processes that live, finished or died."""
 
 from __future__ import annotations
 

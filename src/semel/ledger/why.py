@@ -11,18 +11,21 @@ from semel.ledger.sql import Row, Tx
 
 Json = dict[str, Any]
 
-_REF = re.compile(r"([ecpt])(\d+)", re.I)
-_ENTRY = re.compile(r"(.+)#(\d+)")
+_REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
+_ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
 
 def story(tx: Tx, ref: str) -> Json | None:
     """{"ref", "kind", "lines": [{"at", "text"}]} or None. See `find` for what a ref may be."""
-    found = find(tx, ref.strip())
+    found = find(tx, ref.encode("utf-8", "replace").decode().strip())
     if found is None:
         return None
     kind, number = found
     lines = _TELL[kind](tx, number)
-    lines.sort(key=lambda line: line["at"] or 0)
+    at = 0
+    for line in lines:  # what has no time of its own belongs to what was told before it
+        line["at"] = at = at if line["at"] is None else line["at"]
+    lines.sort(key=lambda line: line["at"])
     return {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
 
 
@@ -50,6 +53,11 @@ def _of_entry(tx: Tx, key: str, seq: int) -> tuple[str, int] | None:
         return "event", int(row.event)
     if row.claim is not None:
         return "claim", int(row.claim)
+    more = entries.load(row.more)  # a notice names what it is about
+    if "part" in more:
+        return "part", int(more["part"])
+    if "refused" in more:
+        return "claim", int(more["refused"])
     return ("turn", int(row.turn)) if row.turn is not None else None
 
 
