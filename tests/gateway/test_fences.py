@@ -59,6 +59,21 @@ async def test_a_call_after_a_cancel_is_refused_and_recorded(tmp_path: Path, mon
         assert any("refused" in line["text"] for line in story["lines"])
 
 
+async def test_a_call_after_the_stop_is_refused_even_if_the_agent_still_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with World(tmp_path) as w:
+        tokens = token_of(w, monkeypatch)
+        mark = tmp_path / "began"
+        await w.gateway.say("s", script("x", {"deaf": True}, {"touch": str(mark)}, {"sleep": 60}))
+        await until(_exists(mark))
+        await w.gateway.stop_turn("s", "me")
+        answer = await call(w, tokens[0], "Never.")
+        assert not answer["ok"]
+        assert "cancelled" in answer["text"]
+        assert "Never." not in await w.texts()
+
+
 async def test_a_call_from_a_dead_process_is_refused_and_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

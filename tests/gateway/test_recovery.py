@@ -45,11 +45,46 @@ async def test_what_the_lost_attempt_said_is_not_said_again(tmp_path: Path) -> N
         assert said == ["Part one.", "Part t", "Part two."]
 
 
+async def test_what_the_lost_attempt_began_to_say_is_marked_once_it_is_said_in_full(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(f"[[script {_attempts(['Half an ans', {'sleep': 0.2}, {'die': 9}], ['Half an answer, whole.'])}]]")
+        entries = [e for e in await w.entries() if e["role"] == "agent"]
+        assert [(e["text"], e.get("partial"), e.get("superseded")) for e in entries] == [
+            ("Half an ans", True, True),
+            ("Half an answer, whole.", None, None),
+        ]
+
+
+async def test_a_turn_whose_answer_the_agent_remembers_is_finished_from_it_and_counts_once(tmp_path: Path) -> None:
+    log = tmp_path / "prompts"
+    async with World(tmp_path, args=("--log", str(log))) as w:
+        await w.ask(script("The whole answer.", {"save": True}, {"sleep": 0.2}, {"die": 9}))
+        entries = [e for e in await w.entries() if e["role"] == "agent"]
+        assert [(e["text"], e.get("partial"), e.get("superseded")) for e in entries] == [
+            ("The whole answer.", True, True),
+            ("The whole answer.", None, None),
+        ]
+        assert len(log.read_text().splitlines()) == 1, "it was not asked again"
+        await w.ask(script("Next."))
+        assert "[semel" not in json.loads(log.read_text().splitlines()[-1])["text"], (
+            "nothing is missing from its memory"
+        )
+
+
 async def test_an_agent_that_dies_after_a_send_is_resumed_and_does_not_send_again(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         steps = [send("Invoice sent."), {"sleep": 0.2}, {"die": 9}]
         said = await w.ask(script(*steps, resume=["That was the invoice."]))
         assert said == ["Invoice sent.", "That was the invoice."]
+
+
+async def test_what_is_left_of_an_agent_that_died_is_refused_and_that_is_recorded(tmp_path: Path) -> None:
+    """The gateway has seen the death, and has not ended the rest of its process group yet."""
+    async with World(tmp_path) as w:
+        w.gateway.tools.holds = lambda spawn: False
+        assert await w.ask(script(send("Sent by an orphan."), "Closing.")) == ["Closing."]
+        notices = await w.texts("s", "notice")
+        assert notices == ["Held back: it came from an agent process that was already ended."]
 
 
 async def test_three_lost_attempts_are_failed_and_told(tmp_path: Path) -> None:

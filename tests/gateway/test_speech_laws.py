@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_world import World, destination, script, until
+from gateway_world import PATIENCE, World, destination, script, until
 
 Json = dict[str, Any]
+
+
+def _exists(path: Path) -> Callable[[], Awaitable[bool]]:
+    async def exists() -> bool:
+        return path.exists()
+
+    return exists
 
 
 def send(text: str, **arguments: Any) -> Json:
@@ -88,18 +97,34 @@ async def test_what_may_be_an_echo_is_not_previewed_until_it_differs(tmp_path: P
             ),
         )  # fmt: skip
         seen: list[Json] = []
-        async for message in watch:
-            seen += message.get("changes", [])
+
+        async def judge() -> None:
+            await until(_exists(tmp_path / "held"))
+            await next(iter(w.gateway.turns.runs.values())).flush()
             texts = [c.get("text", "") for c in seen if c["op"] in ("entry", "append")]
-            if (tmp_path / "held").exists() and not go.exists():
-                run = next(iter(w.gateway.turns.runs.values()))
-                await run.flush()
-                assert not [t for t in texts if t.startswith("The report is") and t != "The report is ready."]
-                go.touch()
-            if any(e["op"] == "entry" and e.get("text") == "The report is late." for e in seen):
-                break
+            assert not [t for t in texts if t.startswith("The report is") and t != "The report is ready."]
+            go.touch()
+
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as both:
+            both.create_task(judge())
+            async for message in watch:
+                seen += message.get("changes", [])
+                if any(e["op"] == "entry" and e.get("text") == "The report is late." for e in seen):
+                    break
         await w.idle()
         assert await w.texts("s", "agent") == ["The report is ready.", "The report is late."]
+
+
+async def test_a_call_that_overtakes_the_stream_is_recorded_behind_what_was_said_before_it(tmp_path: Path) -> None:
+    told = {"toolCallId": "t1", "title": "mcp__semel__send_message", "rawInput": {"text": "The report is ready."}}
+    late = [
+        {"sleep": 0.3}, {"text": "On it. ", "chunks": 1},
+        {"update": {"sessionUpdate": "tool_call", **told, "status": "in_progress"}},
+    ]  # fmt: skip
+    async with World(tmp_path) as w:
+        call = {**send("The report is ready."), "announce": False}
+        said = await w.ask(script({"together": [call, late]}, {"text": "Done.", "message": "another"}))
+        assert said == ["On it. ", "The report is ready.", "Done."]
 
 
 async def test_addressed_text_goes_where_it_is_addressed(tmp_path: Path) -> None:

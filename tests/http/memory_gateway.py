@@ -72,10 +72,46 @@ class Session:
         return {"entries": rows, "items": items, "more": more, "before": rows[0]["seq"] if rows else 0}
 
 
+class MemorySchedules:
+    """Schedules that never fire."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Json] = {}
+        self._put("nightly", "count")
+
+    def _put(self, name: str, text: str, **more: Any) -> Json:
+        row = {"name": name, "session": f"schedule:{name}", "text": text, "tz": "UTC", "downtime": "once"}
+        row |= {"source": "api", "enabled": True, "next": 1_900_000_000_000, "last": None}
+        self.rows[name] = row | {key: value for key, value in more.items() if value is not None and key != "replace"}
+        return self.rows[name]
+
+    async def list(self, session: str | None = None) -> Any:
+        return [row for row in self.rows.values() if session in (None, row["session"])]
+
+    async def show(self, name: str) -> Json:
+        if name not in self.rows:
+            raise NotFound(f"there is no schedule {name!r}")
+        return self.rows[name]
+
+    async def add(self, name: str, text: str, **more: Any) -> Json:
+        return self._put(name, text, **more)
+
+    async def remove(self, name: str) -> None:
+        await self.show(name)
+        del self.rows[name]
+
+    async def pause(self, name: str) -> Json:
+        return await self.show(name) | {"enabled": False, "next": None}
+
+    async def resume(self, name: str) -> Json:
+        return await self.show(name)
+
+
 class MemoryGateway:
     def __init__(self, kept: int = 1000, root: Path | None = None):
         self.kept = kept
         self.root = root
+        self.schedules = MemorySchedules()
         self._sessions: dict[str, Session] = {}
         self._events: dict[tuple[str, str], tuple[int, str]] = {}
         self._numbers = itertools.count(1)

@@ -27,6 +27,7 @@ BODIES: dict[str, Any] = {
     "setMode": {"mode": "plan"},
     "setModel": {"model": "small"},
     "login": {"token": "t"},
+    "addSchedule": {"name": "nightly", "text": "count", "cron": "@daily"},
 }
 
 
@@ -52,7 +53,7 @@ def furnished(gateway: MemoryGateway, tmp_path: Path) -> MemoryGateway:
 
 def concrete(operation: Operation) -> str:
     blob = operation.name == "readBlob"
-    values = {"item": "50", "key": "s", "id": "b" if blob else "3", "ref": "1", "channel": "ci"}
+    values = {"item": "50", "key": "s", "id": "b" if blob else "3", "ref": "1", "channel": "ci", "name": "nightly"}
     return re.sub(r"{(\w+)}", lambda m: values[m[1]], plain_path(operation.path))
 
 

@@ -230,3 +230,13 @@ def test_of_a_run_in_a_replay_only_the_unknown_part_is_shown() -> None:
     live = [{"_prompt": "go"}, say("The known answer."), {"_end_turn": True}]
     view = folded([*live, LOAD, user("go"), say("The known answer."), say("Something that nobody saw.")])
     assert messages(view) == ["The known answer.", "Something that nobody saw."]
+
+
+def test_what_a_replay_told_last_is_complete_once_the_caller_says_that_it_is_over() -> None:
+    fold = Fold()
+    for update in (user("first", "u1"), say("The whole answer.", "m1")):
+        fold.update(update, replay=True)
+    assert "The whole answer." not in [item.text for item in fold.items()]
+    fold.replayed()
+    assert "The whole answer." in [item.text for item in fold.items()]
+    assert fold.replayed() == []

@@ -25,7 +25,7 @@ import httpx2
 
 from semel.channels import signature
 from semel.channels.http import CONNECT, Answer, is_public, post
-from semel.channels.webhook_in import Door, Json
+from semel.channels.webhook_in import SESSION, Door, Json
 from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
 
 AGENT = "Semel"
@@ -58,6 +58,8 @@ class WebhookSettings:
                 raise ValueError(f"secret should be {bad}") from None
         if self.token is not None and len(self.token) < 16:
             raise ValueError("token should have 16 or more characters")
+        if self.session is not None and not SESSION.fullmatch(self.session):
+            raise ValueError(f"session is {self.session!r}; a session key is 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -")
         for name in ("key_life", "timeout", "pace"):
             if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
                 raise ValueError(f"{name} should be a number of seconds")

@@ -29,7 +29,7 @@ MOST = 1024 * 1024
 """Bytes of a request's body."""
 KEY_LENGTH = 255
 
-_SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
+SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -130,7 +130,7 @@ class Door:
         session = asked or self._session
         if session is None:
             raise Refused(400, "'session' is missing, and this channel has no session of its own")
-        if not _SESSION.fullmatch(session):
+        if not SESSION.fullmatch(session):
             raise Refused(400, "'session' should be 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -")
         if session != self._session and not any(fnmatchcase(session, each) for each in self._sessions):
             raise Refused(403, f"the channel {self._name} may not speak in the session {session!r}")

@@ -15,7 +15,9 @@ from typing import Any
 import structlog
 
 from semel.gateway import files
+from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.errors import BadRequest, Busy
+from semel.gateway.heartbeats import Heartbeats
 from semel.gateway.hub import Hub
 from semel.gateway.inbox import Inbox, InboxOf
 from semel.gateway.outbox import Outbox
@@ -24,6 +26,8 @@ from semel.gateway.ports import Agent, Channel, Heard
 from semel.gateway.record import Record
 from semel.gateway.rpc import RpcServer, socket_path
 from semel.gateway.run import Deps
+from semel.gateway.schedules import Schedules
+from semel.gateway.scheduletools import tools as schedule_tools
 from semel.gateway.settings import GatewaySettings
 from semel.gateway.spawns import Spawns
 from semel.gateway.toolcalls import ToolCalls
@@ -54,6 +58,7 @@ class Gateway(Views):
         *,
         reap: Callable[[Left], bool] | None = None,
         found: Callable[[], list[Json]] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -69,7 +74,10 @@ class Gateway(Views):
         self._tasks: list[asyncio.Task[None]] = []
         self._sending: asyncio.Task[None] | None = None
         self.started_at = time.time()
-        self.outbox = Outbox(self.record, self.channels, resend_unknown=self._repeats(), files=self.blobs)
+        self.clock = clock or SystemClock()
+        self.outbox = Outbox(
+            self.record, self.channels, resend_unknown=self._repeats(), files=self.blobs, clock=self.clock
+        )
         self.spawns = Spawns(
             self.record, agents, gateway=self.name, socket=self.socket, most=settings.max_live_agents,
             idle_after=self._idle_after,
@@ -78,8 +86,11 @@ class Gateway(Views):
         self.turns = Turns(deps, self.spawns, self.name, self.outbox.kick)
         self.inbox = Inbox(self.record, settings, self.turns.wake)
         self.tools = ToolCalls(
-            self.record, self.places, settings.agents, self.blobs, self.turns.runs.get, self.outbox.kick
-        )
+            self.record, self.places, settings.agents, self.blobs, self.turns.runs.get, self.outbox.kick,
+            self.spawns.holds,
+        )  # fmt: skip
+        self.schedules = Schedules(self.record, self.clock, self.inbox.target, self.turns.wake, settings.default_agent)
+        self.tools.acts.update(schedule_tools(self.schedules))
         self.rpc = RpcServer(self.socket, self.tools)
         self.stopping = False
 
@@ -108,7 +119,19 @@ class Gateway(Views):
             self._tasks.append(asyncio.create_task(self._hear(channel, inbox), name=f"channel {name}"))
         for session in todo:
             self.turns.wake(session)
+        await self._keep_time()
         log.info("gateway started", unfinished=len(todo))
+
+    async def _keep_time(self) -> None:
+        """Schedules and heartbeats run from here on; what was missed is made up for by their policies."""
+        await self.schedules.configure(self.settings.schedules)
+        timers = [asyncio.create_task(self.schedules.run(), name="schedules")]
+        if self.settings.heartbeat is not None and self.settings.heartbeat.sessions:
+            beats = Heartbeats(self.record, self.clock, self.settings.heartbeat, self.turns.wake)
+            timers.append(asyncio.create_task(beats.run(), name="heartbeats"))
+        for task in timers:
+            task.add_done_callback(_noted)
+        self._tasks += timers
 
     async def _end_strangers(self) -> None:
         """Law 10: spawns of a dead gateway are ended, identity checked, before anything is loaded."""
@@ -169,7 +192,7 @@ class Gateway(Views):
         self._open()
         return await self.inbox.hear(
             source=source or f"api:{session}", session=session, key=key, text=text, kind=kind, data=data,
-            wakes=wakes, stable=("kind", "text", *(data or {})),
+            wakes=wakes, stable=("kind", "text", "data", "session"),
         )  # fmt: skip
 
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
@@ -213,4 +236,4 @@ class Gateway(Views):
 
 def _noted(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (fault := task.exception()) is not None:
-        log.error("the outbox stopped: nothing leaves until the gateway is started again", exc_info=fault)
+        log.error("a part of the gateway stopped until the next start", part=task.get_name(), exc_info=fault)

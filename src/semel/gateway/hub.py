@@ -36,9 +36,12 @@ class Watcher:
         if change["op"] not in GROWTH:
             self.urgent.set()
 
-    def take(self) -> list[Json]:
-        """All that is pending, with what one text grew by joined together."""
-        out, self.pending = self.pending, []
+    def take(self, after: int = 0) -> list[Json]:
+        """All that is pending above a rev, with what one text grew by joined together.
+
+        What the watcher has already is left out first: joined with what is new, it would be shown twice (Law 8).
+        """
+        out, self.pending = [c for c in self.pending if c["rev"] > after], []
         self.ready.clear()
         self.urgent.clear()
         return join(out)

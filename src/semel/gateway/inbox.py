@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from semel.law import identity
 from semel.law.wake import wakes as kind_wakes
 from semel.ledger import hear as rows
 
+KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 TEXT_LIMIT = 1_000_000  # characters of one event
 
 
@@ -42,13 +44,22 @@ class Inbox:
         keys = [session] if isinstance(session, str) else list(session)
         if not keys:
             raise BadRequest("session: an event is addressed to at least one session")
+        if not KIND.fullmatch(kind):
+            raise BadRequest(
+                f"kind: {kind[:80]!r} should be 1 to 64 lower-case letters, digits and ._-, like exec.finished"
+            )
         if len(text) > TEXT_LIMIT:
             raise BadRequest(f"text: at most {TEXT_LIMIT:,} characters; send a file instead")
-        fields = {"kind": kind, "text": text, "sender": sender, **(data or {})}
+        try:
+            text, sender, data = _sound(text), _sound(sender), _sound(data)
+        except RecursionError:
+            raise BadRequest("data: it is nested too deeply; flatten it") from None
+        told = {"kind": kind, "text": text, "sender": sender, "data": dict(data or {}), "session": keys}
+        fields = {**(data or {}), **told}  # what is ours keeps its name: data cannot stand in for the text
         try:
             if key is not None:
                 identity.check_event_key(key)
-            targets = [self._target(identity.check_session_key(k)) for k in dict.fromkeys(keys)]
+            targets = [self.target(identity.check_session_key(k)) for k in dict.fromkeys(keys)]
             digest = identity.digest({name: fields.get(name) for name in stable})
         except ValueError as bad:
             raise BadRequest(str(bad)) from None
@@ -62,10 +73,20 @@ class Inbox:
         other = digest.hex() if done.status == "conflict" else ""
         return Heard(done.event, done.status, done.first.hex(), other)  # type: ignore[arg-type]
 
-    def _target(self, key: str) -> rows.To:
+    def target(self, key: str) -> rows.To:
+        """The agent and home that a session of this key has, or will have."""
         s = self.settings
         route = identity.route(key, list(s.agents), s.channels, s.default_agent)
         return rows.To(key, route.agent, route.home)
+
+
+def _sound(value: Any) -> Any:
+    """Half of a surrogate pair (an emoji cut in two) has no UTF-8 form: U+FFFD stands for it, nothing is refused."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_sound(name): _sound(inner) for name, inner in value.items()}
+    return [_sound(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _more(data: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -12,6 +12,10 @@ from semel.ledger import show
 
 Json = dict[str, Any]
 OURS = "semel"  # the name our MCP server has in every agent
+NOBODY = "nobody could see it"  # who denied a request in a session without a home or watchers
+TOOLS = (
+    "send_message", "send_file", "add_reaction", "edit_message", "ask", "schedule", "list_schedules", "cancel_schedule"
+)  # fmt: skip
 _SLOT = 1 << 40  # slots of permission items, away from those of the fold
 
 
@@ -26,15 +30,24 @@ class Open:
 
 
 class Permissions:
-    """The requests of one run. `expired` is called with what to show when a deadline passes."""
+    """The requests of one run. `expired` is called with what to show when a deadline passes.
+
+    `seen` tells whether anyone can see a request now; if nobody can, it is denied at once.
+    """
 
     def __init__(
-        self, conversation: Conversation, policy: str, deadline: float, expired: Callable[[show.Op], None]
+        self,
+        conversation: Conversation,
+        policy: str,
+        deadline: float,
+        expired: Callable[[show.Op], None],
+        seen: Callable[[], bool] = lambda: True,
     ) -> None:
         self.conversation = conversation
         self.policy = policy
         self.deadline = deadline
         self.expired = expired
+        self.seen = seen
         self.open: dict[int, Open] = {}
         self._next = _SLOT
         self._tasks: set[asyncio.Task[None]] = set()
@@ -55,6 +68,11 @@ class Permissions:
             option = _option(request, self.policy)
             self._answer(request, option)
             body.update(state="answered", answer=option, by="policy")
+            return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
+        if not self.seen():
+            option = _option(request, "deny")
+            self._answer(request, option)
+            body.update(state="cancelled" if option is None else "answered", answer=option, by=NOBODY)
             return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
         one = self.open[slot] = Open(request, slot)
         one.timer = asyncio.get_running_loop().call_later(self.deadline, self._expire, slot)
@@ -134,5 +152,4 @@ def is_ours(tool_call: Json, known: Json) -> bool:
 def _names_us(name: str) -> bool:
     """`mcp__semel__x` (Claude Code, Hermes, Qwen), `mcp.semel.x` (Codex), `Tool: semel/x`, `semel_x` (OpenCode)."""
     starts = (f"mcp__{OURS}__", f"mcp.{OURS}.", f"Tool: {OURS}/")
-    tools = ("send_message", "send_file", "add_reaction", "edit_message", "ask")
-    return name.startswith(starts) or name in {f"{OURS}_{t}" for t in tools}
+    return name.startswith(starts) or name in {f"{OURS}_{t}" for t in TOOLS}

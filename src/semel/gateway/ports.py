@@ -221,7 +221,8 @@ class Inbox(Protocol):
     ) -> Heard:
         """One event and the cursor behind it, in one transaction.
 
-        `stable` names the fields the digest covers: "text", "sender", or a key of `data`.
+        `stable` names the fields the digest covers: "text", "sender", "kind", "data" (all of it), "session"
+        (those it is addressed to), or a key of `data`.
         `wakes=None` leaves it to the kind.
         """
 

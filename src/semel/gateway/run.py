@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from semel.gateway import prompt
+from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.gateway.permissions import Permissions
 from semel.gateway.places import Places
 from semel.gateway.ports import Answered, Asked, Died, Signal, Update
@@ -25,14 +26,17 @@ from semel.gateway.speech import Speech
 from semel.law import recall
 from semel.law import turn as law
 from semel.law.stream import Fold
-from semel.ledger import show, turns
-from semel.ledger.speak import Caller
+from semel.law.stream.notices import failure
+from semel.ledger import past, show, turns
+from semel.ledger.speak import Caller, Leg
 from semel.ledger.turns import Begun, Fence
 
 log = structlog.get_logger("semel.turn")
 
 SHOW_EVERY = 0.033  # seconds between two batches while text streams
 CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before its process is ended
+OVERTAKEN = 1.0  # seconds the stream is given to tell of a tool call that came by the other pipe
+_UNSENT = -(1 << 40)  # the slot of what a lost attempt said, away from those of the fold
 REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
 
 Json = dict[str, Any]
@@ -69,17 +73,25 @@ class Run:
         self.fence = Fence(begun.session, begun.turn, begun.epoch)
         self.how: law.How = "start"
         self.names = deps.places.names(begun.key)
-        self.slots = show.Slots(items=live.slots.items)
         self.cancelled_by: str | None = None
         self.patience: asyncio.TimerHandle | None = None
         self.corrected = begun.attempt > 1
         self.last_show = 0.0
+        self.news = asyncio.Event()  # the stream told something, or the run is over
+        self.over = False
+        self.gone = False  # the agent's process died
+        self.prompted = False  # the agent was given the prompt, and with it what it had to be told
         self.fold = live.fold
-        self.speech = Speech(begun.key, begun.home, deps.places, self.names)
+        quiet = quiet_words(begun.events)
+        whole = bool(quiet) and all(is_heartbeat(e) for e in begun.events)
+        self.speech = Speech(begun.key, begun.home, deps.places, self.names, quiet, whole)
         self.viewing = live.viewing
-        self.viewing.begin(self.speech)
+        self.viewing.begin(self.speech, begun.turn)
+        self.slots = show.Slots(items={s: i for s, i in live.slots.items.items() if s in self.viewing.kinds})
         agent = deps.agents[begun.agent]
-        self.permissions = Permissions(live.conversation, agent.permissions, deps.permission_deadline, self._expired)
+        self.permissions = Permissions(
+            live.conversation, agent.permissions, deps.permission_deadline, self._expired, self._seen
+        )
 
     def __repr__(self) -> str:
         return f"<Run turn {self.begun.turn} of {self.begun.key}, attempt {self.begun.attempt}, {self.how}>"
@@ -88,16 +100,31 @@ class Run:
 
     async def flush(self) -> None:
         """All that the agent streamed so far is committed when this returns."""
+        if self.over:
+            return
         mark = Mark(asyncio.get_running_loop().create_future())
         self.live.signals.put_nowait(mark)
         with contextlib.suppress(TimeoutError):  # it only settles the order of what is shown
             await asyncio.wait_for(mark.done, 5)
 
-    def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
-        """(tool call id, turn) of the open tool call this is, if the stream told of it."""
-        if tool is None:
-            tool = self.viewing.match(name, arguments)
-        return tool, (self.begun.turn if tool in self.viewing.calls else None)
+    async def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
+        """(tool call id, turn) of the open tool call this is, if the stream tells of it soon.
+
+        A call comes by another pipe than the stream and may overtake it, on a busy machine by much: what the
+        agent said before it has to be recorded, and leave, before it. All that was streamed is committed then.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + OVERTAKEN
+        while True:
+            self.news.clear()
+            await self.flush()
+            found = self.viewing.match(name, arguments) if tool is None else tool
+            known = found in self.viewing.calls
+            left = end - loop.time()
+            if known or self.over or left <= 0:
+                return found, (self.viewing.turns[str(found)] if known else None)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.news.wait(), left)
 
     def sent(self, text: str) -> None:
         """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
@@ -118,6 +145,10 @@ class Run:
         """A person answered a permission request of this turn."""
         self.permissions.answered(item, option)
 
+    def _seen(self) -> bool:
+        """Whether anyone can see a request: somebody is at home there, or watches now."""
+        return self.begun.home is not None or self.deps.record.hub.watched(self.begun.session) > 0
+
     def _expired(self, op: show.Op) -> None:
         self.viewing.pending.append(op)
         self.live.signals.put_nowait(Mark(asyncio.get_running_loop().create_future()))
@@ -129,14 +160,27 @@ class Run:
         self.how = how
         self.speech.hold_back(said)
         content = prompt.resume(self.begun, said) if how == "resume" else prompt.content(self.begun, notes=notes)
+        self._told_since()
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         await self.live.conversation.prompt(content)
+        self.prompted = True
         while True:
             end = await self._follow()
             if self._correctable(end):
                 await self._correct()
                 continue
             return await self._finish(end)
+
+    def _told_since(self) -> None:
+        """What the agent told after its last answer is a block of its own, not the beginning of this answer."""
+        queue = self.live.signals
+        waiting = [queue.get_nowait() for _ in range(queue.qsize())]
+        if all(isinstance(one, Update) and not one.replay for one in waiting):
+            for one in waiting:
+                self._take(one)
+        else:
+            for one in waiting:
+                queue.put_nowait(one)
 
     async def _follow(self) -> Answered:
         """Signals until the prompt is answered, shown as they come."""
@@ -184,12 +228,14 @@ class Run:
         match signal:
             case Update(data=data, replay=replay):
                 self.viewing.take(self.fold.update(data, replay=replay))
+                self.news.set()
             case Asked():
                 self.viewing.take(self.fold.permission(signal.tool_call))
                 known = self.viewing.known(signal.tool_call)
                 self.viewing.pending += self.permissions.asked(signal, known)
                 self.last_show = 0.0
             case Died(why=why):
+                self.gone = True
                 raise Lost(why)
 
     async def _show(self) -> None:
@@ -244,23 +290,44 @@ class Run:
         await self.live.conversation.prompt(content)
 
     async def _finish(self, end: Answered) -> bool:
+        if end.error is None and (told := failure(end.meta)) is not None:
+            end = Answered("error", told, end.meta)  # an agent that tells of its failure only in `_meta`
         self.viewing.take(self.fold.end(end.stop, end.error))
         ops = self.viewing.batch() + self.permissions.cancel()
         closing, legs = self.speech.closing()
         event = self._event(end)
+        if event == "answered" and closing is None:
+            closing, legs = await self._left_behind()
+        if event == "answered" and end.stop == "end_turn":
+            ops += self.speech.silence()
         ops += _notices(event, end, self.cancelled_by)
-        told = max((t.seq for t in self.begun.told), default=0) if event != "errored" else 0  # or it is told again
-        last = show.End(event, end.stop, end.error, told, closing, legs)
+        reached = self.prompted and event != "errored"  # or it is told again
+        upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
+        last = show.End(event, end.stop, end.error, upto, closing, legs)
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due
 
+    async def _left_behind(self) -> tuple[int | None, tuple[Leg, ...]]:
+        """What a lost attempt said and could not send leaves now, where this one had nothing to add (Law 6)."""
+        home, places = self.begun.home, self.deps.places
+        if self.begun.attempt == 1 or home is None or not places.outgoing(home) or places.narrates_all(home):
+            return None, ()
+        found = await self.deps.record.read(past.unsent, self.begun.root, home)
+        if found is None:
+            return None, ()
+        claim, text = found
+        self.slots = replace(self.slots, claims={**self.slots.claims, _UNSENT: claim})
+        return _UNSENT, places.legs(home, self.begun.key, text)
+
     def _event(self, end: Answered) -> law.Event:
-        if self.cancelled_by is not None and end.stop in ("cancelled", "error"):
+        if self.cancelled_by is not None:  # whatever the agent calls it: the fence is what the person asked for
             return "cancelled"
         return "errored" if end.stop == "error" else "answered"
 
     def drain_marks(self) -> None:
         """The run is over: nobody waits for it any more."""
+        self.over = True
+        self.news.set()
         self.live.slots = self.slots
         if self.patience is not None:
             self.patience.cancel()
@@ -303,6 +370,7 @@ async def replayed(live: Live, fold: Fold) -> None:
             kept.append(signal)
             if isinstance(signal, Died):
                 break
+    fold.replayed()
     for one in kept:
         live.signals.put_nowait(one)
 

@@ -12,11 +12,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from semel.law.echo import QUIET_WORD
+
 Permissions = Literal["ask", "allow", "deny"]
 """What becomes of an agent's permission requests: a person is asked, or every one is allowed or denied."""
 
 Narration = Literal["last", "all"]
 """What a chat channel delivers of a turn's text: the closing text, or every block."""
+
+
+HEARTBEAT_TEXT = "Nothing happened here for a while. If something needs to be done or said, do it."
+"""What an agent is asked where nothing happened; which word says nothing is told beside it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,31 @@ class DestinationSettings:
 
 
 @dataclass(frozen=True)
+class ScheduleSettings:
+    """A configured schedule. `spec` is a cron, a date and time or an interval (docs/schedules.md), as `form` says."""
+
+    name: str
+    form: Literal["cron", "at", "every"]
+    spec: str
+    text: str
+    session: str | None = None  # None: a session of its own, without a home
+    tz: str = "UTC"
+    downtime: Literal["skip", "once", "all"] = "once"
+
+
+@dataclass(frozen=True)
+class HeartbeatSettings:
+    """A turn for the sessions that `sessions` (shell patterns) match, where nothing happened for `every_s`."""
+
+    sessions: tuple[str, ...]
+    every_s: float = 1800.0
+    text: str = HEARTBEAT_TEXT
+    quiet: str = QUIET_WORD  # a reply of exactly this says nothing
+    hours: tuple[int, int] | None = None  # active from, to: minutes of the day in `tz`; None: always
+    tz: str = "UTC"
+
+
+@dataclass(frozen=True)
 class GatewaySettings:
     """All of it. The first agent is the default one unless `default_agent` says otherwise."""
 
@@ -71,6 +102,8 @@ class GatewaySettings:
     agents: Mapping[str, AgentSettings]
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
     destinations: Mapping[str, DestinationSettings] = field(default_factory=dict)
+    schedules: Mapping[str, ScheduleSettings] = field(default_factory=dict)
+    heartbeat: HeartbeatSettings | None = None
     default_agent: str = ""
     max_live_agents: int = 4  # a real agent holds 60-500 MB; past this the least recently used idle one is ended
     idle_agent_s: float = 600.0

@@ -74,6 +74,8 @@ class Spawns:
         self.idle_after = idle_after
         self.live: dict[int, Live] = {}
         self._opening = 0
+        self._leaving: set[int] = set()  # spawns whose process is being ended: they still hold memory
+        self._waiting = 0  # sessions that wait for room
         self._free = asyncio.Condition()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -86,6 +88,10 @@ class Spawns:
         one = self.live.get(session)
         return one.spawn if one is not None and not one.busy else None
 
+    def holds(self, spawn: int) -> bool:
+        """Whether this process is one of ours now: not dead, not being ended."""
+        return any(one.spawn == spawn for one in self.live.values())
+
     async def take(self, session: int, key: str, agent: str, memory: str | None) -> Live:
         """The session's process, started if need be. Waits for room. Raises AgentError."""
         one = self.live.get(session)
@@ -93,7 +99,11 @@ class Spawns:
             self._occupy(one)
             return one
         async with self._free:
-            await self._free.wait_for(self._make_room)
+            self._waiting += 1
+            try:
+                await self._free.wait_for(self._make_room)
+            finally:
+                self._waiting -= 1
             self._opening += 1
         try:
             return await self._open(session, key, agent, memory)
@@ -108,13 +118,13 @@ class Spawns:
             one.timer = None
 
     def _make_room(self) -> bool:
-        if len(self.live) + self._opening < self.most:
+        """True: there is room. Else an idle process is ended for each session that waits, and waited for."""
+        if len(self.live) + self._opening + len(self._leaving) < self.most:
             return True
         idle = [s for s in self.live.values() if not s.busy]
-        if not idle:
-            return False
-        self._end_soon(min(idle, key=lambda s: s.used), "made room for another session")
-        return True
+        if idle and len(self._leaving) < self._waiting:
+            self._end_soon(min(idle, key=lambda s: s.used), "made room for another session")
+        return False
 
     async def _open(self, session: int, key: str, agent: str, memory: str | None) -> Live:
         if agent not in self.agents:
@@ -166,9 +176,10 @@ class Spawns:
         try:
             await one.conversation.close(grace)
         finally:
+            self._leaving.discard(one.spawn)
+            await self._notify()
             await self.record.write(rows.ended, one.spawn, why)
             log.info("agent ended", session=one.key, spawn=one.spawn, why=why)
-            await self._notify()
 
     def _forget(self, one: Live) -> None:
         if one.timer is not None:
@@ -176,6 +187,7 @@ class Spawns:
             one.timer = None
         if self.live.get(one.session) is one:
             del self.live[one.session]
+            self._leaving.add(one.spawn)
 
     def _end_soon(self, one: Live, why: str) -> None:
         if one.busy or self.live.get(one.session) is not one:

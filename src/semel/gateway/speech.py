@@ -32,11 +32,22 @@ class Block:
 class Speech:
     """The blocks of one turn. Each method returns what is to be shown for it."""
 
-    def __init__(self, session: str, home: str | None, places: Places, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        session: str,
+        home: str | None,
+        places: Places,
+        names: Sequence[str],
+        quiet: Sequence[str] = (),
+        whole: bool = False,
+    ) -> None:
+        """`quiet`: words that say nothing; `whole`: nothing is previewed, a block is judged at its end."""
         self.session = session
         self.home = home
         self.places = places
         self.names = tuple(names)
+        self.quiet = tuple(quiet)
+        self.whole = whole
         self.addressed = bool(names)
         self.open: dict[int, Block] = {}
         self.last: tuple[int, str] | None = None  # slot and text of the last block that said something at home
@@ -44,6 +55,7 @@ class Speech:
         self.originals: set[str] = set()  # verbatim forms that a block may turn out to repeat
         self.problems: list[str] = []
         self.said = 0  # claims that were made, other than problems
+        self.hold_back(self.quiet)
 
     def hold_back(self, texts: Iterable[str]) -> None:
         """Texts already said to the home in this root: a block that may repeat one is not previewed (Law 5)."""
@@ -81,6 +93,8 @@ class Speech:
         if whole and block.home and not block.home_text.endswith("\n"):
             text = "\n\n" + text  # an addressed message beside bare text: markup parted them, a break does now
         block.home.append(text)
+        if self.whole:
+            return []
         ready = block.waiting + block.hold.feed(text)
         if not block.shown and not ready.strip():
             block.waiting = ready  # blank beginnings are no preview of anything yet
@@ -132,9 +146,15 @@ class Speech:
     def _say_home(self, text: str) -> Say:
         if self.home is None:
             # No home: the transcript is the delivery (glossary). The claim goes to the session itself.
-            return Say("block", text, f"session:{self.session}")
+            return Say("block", text, f"session:{self.session}", quiet=self.quiet)
         legs = self.places.legs(self.home, self.session, text) if self.places.narrates_all(self.home) else ()
-        return Say("block", text, self.home, legs=legs)
+        return Say("block", text, self.home, legs=legs, quiet=self.quiet)
+
+    def silence(self) -> list[show.Op]:
+        """Where a quiet word is understood, an answer without any text is one, too."""
+        if not self.quiet or self.said or self.problems:
+            return []
+        return [show.Block(-1, (self._say_home(""),))]
 
     def supersede(self, slot: int) -> list[show.Op]:
         """The agent said the block again in full: it stays in the record, marked, and is not the closing text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,11 +27,17 @@ FILE_LIMIT = 50 * 1024 * 1024
 class Running(Protocol):
     """What a running turn offers to the tools of its agent."""
 
-    async def flush(self) -> None:
-        """All that the agent streamed so far is committed when this returns."""
+    cancelled_by: str | None
 
-    def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
-        """(tool call id, turn) of the open tool call this is, if the stream told of it."""
+    async def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
+        """(tool call id, turn) of the open tool call this is, if the stream tells of it soon.
+
+        All that the agent streamed before it is committed when this returns.
+        """
+
+    @property
+    def gone(self) -> bool:
+        """The agent's process died; whoever calls is what it left behind (Law 10)."""
 
     def sent(self, text: str) -> None:
         """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
@@ -58,6 +64,7 @@ class ToolCalls:
         blobs: Path,
         running: Callable[[int], Running | None],
         kick: Callable[[], None],
+        holds: Callable[[int], bool],
     ) -> None:
         self.record = record
         self.places = places
@@ -65,6 +72,8 @@ class ToolCalls:
         self.blobs = blobs
         self.running = running
         self.kick = kick
+        self.holds = holds  # whether a spawn is a process of this gateway that lives
+        self.acts: dict[str, Callable[[Asked], Awaitable[Json]]] = {}  # tools that say nothing
         self.strangers = 0
 
     async def __call__(self, method: str, params: Json) -> Json:
@@ -103,25 +112,25 @@ class ToolCalls:
     async def _call(self, params: Json) -> Json:
         who = await self._who(params)
         name, arguments = str(params.get("name", "")), params.get("arguments")
-        if not isinstance(arguments, dict) or name not in _TOOLS:
+        if not isinstance(arguments, dict) or name not in _TOOLS.keys() | self.acts.keys():
             raise RpcError("bad-call", f"there is no tool {name!r} with such arguments")
         running = self.running(who.session)
+        tool, turn = echo.tool_call_id(params.get("meta")), None
         if running is not None:
-            await running.flush()
-        meta = params.get("meta")
-        named = echo.tool_call_id(meta)
-        tool, turn = (
-            running.announced(named, name, params.get("given", arguments)) if running is not None else (named, None)
-        )
+            tool, turn = await running.announced(tool, name, params.get("given", arguments))
+        dead = not self.holds(who.spawn) or (running is not None and running.gone)
         asked = Asked(
             who,
             calls.Call(
                 token=_token(params), conn=str(params.get("conn", "")), call=str(params.get("call", "")),
-                args=_digest(name, arguments), tool=tool, turn=turn,
+                args=_digest(name, arguments), tool=tool, turn=turn, dead=dead,
+                stopped=running is not None and running.cancelled_by is not None,
             ),
             arguments,
             self.agents[who.agent],
         )  # fmt: skip
+        if name in self.acts:
+            return await self.acts[name](asked)
         made, what = await self._do(name, asked)
         if running is not None and what.home and made.outcome == "said" and what.kind in ("text", "file"):
             running.sent(what.text)

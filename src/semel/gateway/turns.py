@@ -41,6 +41,8 @@ class Turns:
         self._again: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._stopped: dict[int, str] = {}  # sessions stopped before their agent could be asked, and by whom
+        self._starting: dict[int, asyncio.Task[Live]] = {}  # sessions whose agent is being started
+        self._lost: dict[int, str] = {}  # why a session's agent died last
         self._orphans: dict[int, Fence] = {}  # turns whose run broke off without a word in the ledger
         self.stopping = False
 
@@ -64,6 +66,8 @@ class Turns:
             await run.cancel(by)
         elif session in self.tasks:
             self._stopped[session] = by
+            if session in self._starting:
+                self._starting[session].cancel()
         return run is not None or session in self.tasks
 
     def wake_in(self, session: int, seconds: float) -> None:
@@ -106,7 +110,9 @@ class Turns:
         if session in self._orphans:
             await self.deps.record.write(turns.release, self._orphans[session])
             del self._orphans[session]
-        begun = await self.deps.record.write(turns.begin, session, self.lease, self.spawns.idle_spawn(session))
+        begun = await self.deps.record.write(
+            turns.begin, session, self.lease, self.spawns.idle_spawn(session), self._lost.pop(session, None)
+        )
         if begun is None:
             return False
         if isinstance(begun, GivenUp):
@@ -114,15 +120,35 @@ class Turns:
             return True
         fence = Fence(begun.session, begun.turn, begun.epoch)
         try:
-            live = await self.spawns.take(session, begun.key, begun.agent, begun.memory)
-        except AgentError as fault:
-            await self._failed(fence, begun, f"the agent could not be started: {fault}")
-            return True
-        try:
-            return await self._with(live, begun, fence)
+            return await self._attempt(begun, fence)
         except Exception:
             self._orphans[session] = fence
             raise
+
+    async def _attempt(self, begun: Begun, fence: Fence) -> bool:
+        try:
+            live = await self._start(begun)
+        except AgentError as fault:
+            await self._failed(fence, begun, f"the agent could not be started: {fault}")
+            return True
+        if live is None:
+            by = self._stopped.pop(begun.session)
+            await self._ended(fence, begun, f"Stopped by {by}.", show.End("cancelled", "cancelled", None))
+            return True
+        return await self._with(live, begun, fence)
+
+    async def _start(self, begun: Begun) -> Live | None:
+        """The session's process; None: a person stopped the turn before it could be asked. Raises AgentError."""
+        taking = self.spawns.take(begun.session, begun.key, begun.agent, begun.memory)
+        start = self._starting[begun.session] = asyncio.create_task(taking, name=f"start {begun.key}")
+        try:
+            return await start
+        except asyncio.CancelledError:
+            if start.cancelled() and begun.session in self._stopped and not self.stopping:
+                return None
+            raise
+        finally:
+            del self._starting[begun.session]
 
     async def _with(self, live: Live, begun: Begun, fence: Fence) -> bool:
         run = self.runs[begun.session] = Run(self.deps, begun, live)
@@ -141,6 +167,7 @@ class Turns:
             return due
         except Lost as lost:
             log.warning("agent lost", session=begun.key, turn=begun.turn, why=str(lost))
+            self._lost[begun.session] = str(lost)
             await self._let_go(run, fence)
             return True
         finally:
@@ -161,10 +188,13 @@ class Turns:
         await self.deps.record.write(turns.release, fence)
 
     async def _failed(self, fence: Fence, begun: Begun, why: str) -> None:
+        await self._ended(fence, begun, f"The agent's turn failed: {why}", show.End("errored", "error", why))
+
+    async def _ended(self, fence: Fence, begun: Begun, notice: str, end: show.End) -> None:
         """The turn ends here, with a notice."""
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
-        ops = [show.Notice(f"The agent's turn failed: {why}", "turn.failed", tell=True)]
-        end = show.End("errored", "error", why)
+        kind = "turn.cancelled" if end.event == "cancelled" else "turn.failed"
+        ops = [show.Notice(notice, kind, tell=end.event != "cancelled")]
         await self.deps.record.write(show.finish, fence, caller, ops, show.Slots(), end)
         self.done()
 
@@ -197,7 +227,9 @@ class Turns:
 
     async def _choose(self, run: Run, begun: Begun, live: Live) -> law.Next:
         await replayed(live, run.fold)
-        complete = recall.answer(list(run.fold.items()), [e.text for e in begun.events]) is not None
+        before = await self.deps.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
+        asked = [e.text for e in begun.events]
+        complete = recall.answer(list(run.fold.items()), asked, before) is not None
         return law.after_loss(
             attempt=begun.attempt,
             tools_started=begun.tools,

@@ -11,6 +11,7 @@ from semel.ledger import show
 
 HEAD = 16_384  # characters of tool output a watcher is sent from its beginning
 TAIL = 8_192  # and from its end; the whole is in the ledger
+LATE = 200  # items of earlier turns that an agent may still tell of; a long life of one must cost no more (Law 11)
 
 _TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name"}
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
@@ -52,12 +53,22 @@ class Viewing:
         self.calls: dict[str, int] = {}  # tool call id -> slot
         self.inputs: dict[int, dict[str, Any]] = {}  # slot -> what is known of a tool call
         self.taken: set[str] = set()  # tool calls that a tools/call was bound to
+        self.turns: dict[str, int] = {}  # tool call id -> the turn that announced it (Law 10)
+        self.turn = 0
+        self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
         self.pending: list[show.Op] = []
 
-    def begin(self, speech: Speech) -> None:
-        """A turn begins. What earlier turns showed keeps its slots: an agent may still tell of it, late."""
+    def begin(self, speech: Speech, turn: int) -> None:
+        """A turn begins. What earlier turns showed last keeps its slots: an agent may still tell of it, late."""
         self.speech = speech
-        self.kinds = {slot: kind for slot, kind in self.kinds.items() if kind != "message"}
+        self.turn = turn
+        self.kinds = dict([one for one in self.kinds.items() if one[1] != "message"][-LATE:])
+        self.outputs = {slot: self.outputs[slot] for slot in self.kinds if slot in self.outputs}
+        self.inputs = {slot: self.inputs[slot] for slot in self.kinds if slot in self.inputs}
+        self.calls = {call: slot for call, slot in self.calls.items() if slot in self.kinds}
+        self.turns = {call: turn for call, turn in self.turns.items() if call in self.calls}
+        self.taken &= self.calls.keys()
+        self._grown &= self.outputs.keys()
 
     def take(self, ops: list[Op]) -> None:
         """Operations of the fold, in order."""
@@ -75,9 +86,10 @@ class Viewing:
 
     def batch(self) -> list[show.Op]:
         """What is to be shown now; the collection starts anew."""
-        for slot, output in self.outputs.items():
-            if output.dirty:
-                self.pending.append(show.ItemSet(slot, output.body()))
+        for slot in sorted(self._grown):
+            if self.outputs[slot].dirty:
+                self.pending.append(show.ItemSet(slot, self.outputs[slot].body()))
+        self._grown.clear()
         out, self.pending = _joined(self.pending), []
         return out
 
@@ -132,6 +144,7 @@ class Viewing:
             self.inputs[slot] = dict(fields)
             if name is not None:
                 self.calls[str(name)] = slot
+                self.turns[str(name)] = self.turn
         live = kind in ("tool", "thought", "plan")
         body = _body(kind, fields)
         self.pending.append(
@@ -151,6 +164,7 @@ class Viewing:
 
     def _output(self, slot: int, text: str) -> None:
         head = self.outputs[slot].grow(text)
+        self._grown.add(slot)
         self.pending.append(show.ItemGrow(slot, head, output=text))
 
     def _changed(self, op: Changed) -> None:

@@ -72,7 +72,7 @@ class Views:
                     watcher.take()
                     caught = await self._catch_up(number, rev)
                 else:
-                    fresh = [c for c in watcher.take() if c["rev"] > rev]
+                    fresh = watcher.take(rev)
                     caught = {"type": "change", "rev": fresh[-1]["rev"], "changes": fresh} if fresh else {}
                 if caught:
                     rev = int(caught["rev"])
@@ -94,6 +94,8 @@ class Views:
     async def answer(self, session: str, item: int, option: str | None, by: str) -> str:
         """Answer a permission request or a question: "answered", "already" or "closed"."""
         number = await self._id(session)
+        if item >= 1 << 63:  # past what a row's id can be
+            raise NotFound(f"there is no request {item} in this session")
         digest = identity.digest({"answer": option})
         done = await self.record.write(answers.answer, number, item, option, by, digest)
         if done.status == "unknown":

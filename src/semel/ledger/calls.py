@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from semel.law import echo
 from semel.ledger import entries, speak
 from semel.ledger.sql import Row, Tx
+
+T = TypeVar("T")
 
 
 class Stranger(Exception):
@@ -40,6 +43,8 @@ class Call:
     args: bytes
     tool: str | None = None  # the agent's tool call id, where it is known
     turn: int | None = None  # the turn that announced that tool call
+    dead: bool = False  # the process whose token it shows is known to have died
+    stopped: bool = False  # a person stopped its turn, and the agent has not ended it yet
 
 
 def spawned(tx: Tx, token: bytes) -> Spawned:
@@ -67,7 +72,7 @@ def call(tx: Tx, made: Call, what: speak.Say, blob: dict[str, Any] | None = None
         tool=made.tool,
         args=made.args, late=turn is not None and turn.state in ("done", "failed"),
     )  # fmt: skip
-    fence = _fenced(who, turn)
+    fence = _fenced(who, made, turn)
     if fence:
         return speak.refuse(tx, caller, what, fence)
     original = _reissued(tx, who, caller, made)
@@ -80,19 +85,33 @@ def call(tx: Tx, made: Call, what: speak.Say, blob: dict[str, Any] | None = None
     return speak.say(tx, caller, _item(tx, caller, what))
 
 
+def act(tx: Tx, made: Call, what: str, deed: Callable[[Tx, Spawned], T]) -> T | speak.Made:
+    """Do for an agent something that says nothing. What is fenced off is refused, and recorded (Law 10).
+
+    `what` names the deed, in the words of the record. `deed` has to bear being asked for twice.
+    """
+    who = spawned(tx, made.token)
+    turn = _turn(tx, who, made)
+    if fence := _fenced(who, made, turn):
+        return call(tx, made, speak.Say("tool", what, None, problem=fence))
+    if turn is not None:
+        tx.run("turn_tools", id=turn.id, n=1)
+    return deed(tx, who)
+
+
 def _turn(tx: Tx, who: Spawned, made: Call) -> Row | None:
     if made.turn is not None:
         return tx.one("turn_get", id=made.turn)
     return tx.one("turn_of_spawn", session=who.session, spawn=who.spawn)
 
 
-def _fenced(who: Spawned, turn: Row | None) -> str:
+def _fenced(who: Spawned, made: Call, turn: Row | None) -> str:
     """Law 10: why this call may not speak; '' if it may."""
-    if not who.live:
+    if not who.live or made.dead:
         return "it came from an agent process that was already ended"
     if turn is None:
         return "no turn of this agent process has begun"
-    if turn.state == "cancelled":
+    if turn.state == "cancelled" or (made.stopped and turn.state == "running"):
         return "its turn was cancelled"
     if turn.state == "lost":
         return "its turn was lost, and another attempt took over"

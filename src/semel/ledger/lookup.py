@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from semel.ledger.sql import Tx
+
+_REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,13 @@ class Message:
 
 def message(tx: Tx, session: int, spawn: int, ref: str) -> Message | None:
     """`c12`: a claim; `12`: an entry; '': the message that the running turn answers."""
-    if ref[:1] in ("c", "C") and ref[1:].isdigit():
-        return _claim(tx, session, int(ref[1:]))
-    if ref.isdigit():
-        return _entry(tx, session, int(ref))
-    return _heard(tx, session, spawn)
+    if not ref:
+        return _heard(tx, session, spawn)
+    named = _REF.fullmatch(ref)
+    if named is None:
+        return None
+    number = int(named[2])
+    return _claim(tx, session, number) if named[1] else _entry(tx, session, number)
 
 
 def _claim(tx: Tx, session: int, claim: int) -> Message | None:

@@ -13,6 +13,21 @@ def said_in_root(tx: Tx, root: int, home: str | None) -> list[str]:
     return [r.text for r in rows if r.outcome == "said" and r.text and (r.dest == home or r.how == "recovery")]
 
 
+def unsent(tx: Tx, root: int, home: str) -> tuple[int, str] | None:
+    """(claim, text) of what a root said last, if it was said to its home and never left for there.
+
+    Where only closing texts leave, what a lost attempt said did not. If the attempt after it has nothing to add,
+    that was the closing text.
+    """
+    rows = [
+        r for r in tx.all("claims_of_root", root=root) if r.outcome == "said" and r.kind == "text" and r.text.strip()
+    ]
+    mine = [r for r in rows if r.dest == home or r.how == "recovery"]
+    if not mine or tx.value("part_first", claim=mine[-1].id) is not None:
+        return None
+    return int(mine[-1].id), str(mine[-1].text)
+
+
 def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[tuple[str, str]]:
     """(role, text) of this chapter before a turn, in order of turns: each turn's bound events, then what it said.
 

@@ -148,6 +148,7 @@ CREATE TABLE item(
   body TEXT NOT NULL               -- JSON object
 ) STRICT;
 CREATE INDEX item_rev ON item(session, rev);
+CREATE INDEX item_born ON item(session, born);
 CREATE INDEX item_turn ON item(turn) WHERE turn IS NOT NULL;
 CREATE INDEX item_live ON item(session, id) WHERE live = 1;
 
@@ -238,3 +239,25 @@ CREATE TABLE blob(
   mime TEXT NOT NULL,
   at INTEGER NOT NULL
 ) STRICT;
+
+-- What fires by the clock. A firing is an event of source 'schedule:NAME', its key the due time.
+CREATE TABLE schedule(
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  session TEXT NOT NULL,           -- session key; 'schedule:NAME' is its own, without a home
+  text TEXT NOT NULL,
+  form TEXT NOT NULL CHECK(form IN ('cron', 'at', 'every')),
+  spec TEXT NOT NULL,              -- as it was written
+  tz TEXT NOT NULL,                -- name in the tz database
+  downtime TEXT NOT NULL CHECK(downtime IN ('skip', 'once', 'all')),
+  source TEXT NOT NULL CHECK(source IN ('config', 'api', 'agent')),
+  enabled INTEGER NOT NULL,        -- 0: paused
+  anchor INTEGER NOT NULL,         -- what an interval counts from
+  due INTEGER,                     -- the next firing; NULL: over
+  fired INTEGER,                   -- due time of the last firing
+  event INTEGER,                   -- the last firing
+  error TEXT,                      -- why it was paused by itself
+  at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX schedule_due ON schedule(due) WHERE enabled = 1 AND due IS NOT NULL;
+CREATE INDEX schedule_session ON schedule(session, name);

@@ -139,26 +139,36 @@ class _Apply:
         entries.set_entry(self.tx, self.caller.session, self.entries[op.slot], text=op.text)
 
     def on_Block(self, op: Block) -> None:
-        shown = self.entries.get(op.slot)
+        shown, bare = self.entries.get(op.slot), True
         for what in op.says:
             if what.home and what.dest is not None and not what.problem and shown is not None:
                 what, shown = replace(what, shown=shown), None
             made = speak.say(self.tx, self.caller, what)
             if made.outcome == "said":
                 self.said += 1
-            if made.seq is not None and what.home:
-                self.entries[op.slot] = made.seq
-                self.claims[op.slot] = made.claim
-                if op.partial:
-                    entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=True)
+            if what.home and bare:  # what is addressed to home beside the block's own text is a claim of its own
+                self._own(op, made)
+                bare = False
         if shown is not None:
-            self._close_unsaid(shown)
+            self._close_unsaid(shown, op.partial)
 
-    def _close_unsaid(self, shown: int) -> None:
+    def _own(self, op: Block, made: speak.Made) -> None:
+        """What became of the block's text at home."""
+        claim = made.echo_of if made.outcome == "echo" else made.claim
+        if claim is not None and made.outcome in ("said", "echo"):
+            self.claims[op.slot] = claim
+        if made.seq is not None:
+            self.entries[op.slot] = made.seq
+            if op.partial:
+                entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=True)
+
+    def _close_unsaid(self, shown: int, partial: bool) -> None:
         """Shown, and then nothing of it was said: it stays what it was, and has its claim (Law 6)."""
         text = entries.shown_text(self.tx, self.caller.session, shown)
         what = speak.Say("recovery", text, dest="", shown=shown)
         speak.say(self.tx, self.caller, what)
+        if partial:
+            entries.set_entry(self.tx, self.caller.session, shown, partial=True, tell=True)
 
     def on_Supersede(self, op: Supersede) -> None:
         seq = self.entries.get(op.slot)
@@ -224,6 +234,7 @@ def finish(
     claim = after.claims.get(end.closing) if end.closing is not None else None
     if claim is not None and end.legs:
         speak.deliver(tx, claim, end.legs)
+    turns.close_entries(tx, fence.session, fence.turn)
     for item in tx.all("items_live", session=fence.session):
         entries.set_item(tx, item.id, live=False)
     if (
@@ -245,5 +256,4 @@ def finish(
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
     entries.touch_session(tx, fence.session)
-    due = row.wake_at is not None and row.wake_at <= tx.now
-    return after, due
+    return after, row.wake_at is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from semel.law import echo
@@ -76,7 +76,7 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
     if what.dest is None or what.problem:
         return refuse(tx, caller, what, what.problem or "it has no destination")
     digest = verbatim_digest(what.text) if what.kind == "text" or (what.kind == "file" and what.text) else None
-    if what.kind == "text" and echo.is_quiet(what.text, what.quiet):
+    if what.kind == "text" and what.shown is None and echo.is_quiet(what.text, what.quiet):
         return Made(_claim(tx, caller, what, "quiet", "the quiet word"), "quiet", dest=what.dest)
     original = _original(tx, caller, what, digest)
     if original is not None:
@@ -86,6 +86,7 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
     tx.run("claim_link", id=claim, seq=seq)
     add_parts(tx, claim, what.legs)
     _tell_home(tx, caller, what, claim)
+    _supersede_lost(tx, caller, what)
     return Made(claim, "said", seq=seq, dest=what.dest)
 
 
@@ -128,8 +129,8 @@ def _claim(
     )  # fmt: skip
 
 
-def _echo(tx: Tx, caller: Caller, what: Say, digest: bytes | None, original: int) -> Made:
-    claim = _claim(tx, caller, what, "echo", None, digest=digest, echo_of=original)
+def _echo(tx: Tx, caller: Caller, what: Say, digest: bytes | None, original: int, reason: str | None = None) -> Made:
+    claim = _claim(tx, caller, what, "echo", reason, digest=digest, echo_of=original)
     for place in tx.all("entries_of_claim", claim=original):
         entries.touch_entry(tx, place.session, place.seq)
     return Made(claim, "echo", echo_of=original, dest=what.dest)
@@ -150,13 +151,25 @@ def _record(tx: Tx, caller: Caller, what: Say, claim: int) -> int:
 
 
 def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
-    """Law 6: a conversation whose person was told something must know it. Without a wake."""
-    if what.home:
-        return
+    """Law 6: a conversation whose person was told something must know it. Without a wake.
+
+    Two sessions may share a home: two agents who talk with one person in one place.
+    """
     for other in tx.all("session_homes", home=what.dest):
         if other.id != caller.session:
-            more = {**what.more, "from": caller.key}
+            there = {k: v for k, v in what.more.items() if k not in ("of", "item")}  # rows of the caller's session
+            more = {**there, "from": caller.key}
             entries.add_entry(tx, other.id, role="agent", text=what.text, claim=claim, tell=True, more=more)
+
+
+def _supersede_lost(tx: Tx, caller: Caller, what: Say) -> None:
+    """What a lost attempt had begun to show and this one says anew, in full, counts once (Laws 4, 8)."""
+    if what.how != "block" or not what.home or caller.turn_how not in ("restart", "recall"):
+        return
+    for lost in tx.all("claims_of_root", root=caller.root):
+        mine = lost.how == "recovery" and lost.turn != caller.turn and lost.session == caller.session
+        if mine and lost.seq is not None and what.text.startswith(lost.text):
+            entries.set_entry(tx, caller.session, lost.seq, superseded=True, tell=False)
 
 
 def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
@@ -173,8 +186,18 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
 
 
 def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
-    """A said block that turned out to be the closing text leaves for its chat channel."""
-    add_parts(tx, claim, legs)
+    """A said block that turned out to be the closing text leaves for its chat channel, once.
+
+    It may be one that a lost attempt said, and that the closing text of this one is an echo of: where narration
+    is "last" that one never left. The echo may differ in white space; the parts cover the original's text.
+    """
+    first = tx.one("claim_get", id=claim)
+    if first is None or tx.value("part_first", claim=claim) is not None:
+        return
+    size = len(first.text)
+    fitted = [replace(leg, lo=min(leg.lo, size), hi=min(leg.hi, size)) for leg in legs]
+    fitted[-1] = replace(fitted[-1], hi=size)
+    add_parts(tx, claim, fitted)
     for place in tx.all("entries_of_claim", claim=claim):
         entries.touch_entry(tx, place.session, place.seq)
 
@@ -183,8 +206,11 @@ REISSUE = "the same call again, by a tool server that was started anew"
 
 
 def reissue(tx: Tx, caller: Caller, what: Say, original: int) -> Made:
-    """A call an agent's client made again because it never saw the answer: nothing is said twice."""
-    claim = int(_claim(tx, caller, what, "echo", REISSUE, echo_of=original))
+    """A call an agent's client made again because it never saw the answer: nothing is said twice.
+
+    It is answered as the first was, with the id of what was said: an edit may refer to it.
+    """
+    _echo(tx, caller, what, None, original, REISSUE)
     first = tx.one("claim_get", id=original)
     assert first is not None
-    return Made(claim, first.outcome, first.reason or "", first.seq, original, first.dest)
+    return Made(first.id, first.outcome, first.reason or "", first.seq, first.echo_of, first.dest)

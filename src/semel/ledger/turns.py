@@ -83,17 +83,20 @@ def check(tx: Tx, fence: Fence) -> Row:
     return row
 
 
-def begin(tx: Tx, session: int, lease: str, spawn: int | None = None) -> Begun | GivenUp | None:
+def begin(
+    tx: Tx, session: int, lease: str, spawn: int | None = None, death: str | None = None
+) -> Begun | GivenUp | None:
     """Begin the next turn of a session, or the next attempt of one that was lost.
 
     `spawn`: the process that is live and will be asked; without one, `asked` is called once it was started.
+    `death`: what became of the agent that was lost, for people ("was killed by SIGKILL").
     None: nothing is due, or a turn runs under this very lease.
     """
     row = tx.one("session_by_id", id=session)
     assert row is not None
     if row.turn is not None:
-        return None if row.lease == lease else _settle(tx, row, lease)
-    if row.wake_at is None or row.wake_at > tx.now:
+        return None if row.lease == lease else _settle(tx, row, lease, death)
+    if row.wake_at is None:  # never held against the clock: one that was set back would lose the wake (Law 2)
         return None
     turn = _add(tx, row, lease, root=None, attempt=1)
     tx.run("hearing_bind", session=session, turn=turn.id)
@@ -125,7 +128,7 @@ def _add(tx: Tx, row: Row, lease: str, root: int | None, attempt: int) -> Row:
     return added
 
 
-def _settle(tx: Tx, row: Row, lease: str) -> Begun | GivenUp:
+def _settle(tx: Tx, row: Row, lease: str, death: str | None) -> Begun | GivenUp:
     """A turn whose gateway or agent died: what it showed stays, its events move to the next attempt."""
     old = tx.one("turn_get", id=row.turn)
     assert old is not None
@@ -133,9 +136,9 @@ def _settle(tx: Tx, row: Row, lease: str) -> Begun | GivenUp:
     attempts = tx.all("turns_of_root", root=old.root)
     if old.attempt >= law.MAX_ATTEMPTS:
         nxt = law.after_loss(attempt=old.attempt + 1, tools_started=False, restored=False, history_complete=False)
-        fail(tx, row.id, old, nxt.why)
+        fail(tx, row.id, old, f"{nxt.why}; the last time the agent {death}" if death else nxt.why)
         return GivenUp(row.id, old.id)
-    tx.run("turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=None, at=tx.now)
+    tx.run("turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=death, at=tx.now)
     turn = _add(tx, row, lease, root=old.root, attempt=old.attempt + 1)
     tx.run("hearing_rebind", turn=turn.id, old=old.id)
     return _begun(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id)
@@ -162,20 +165,28 @@ def bound(tx: Tx, turn: int) -> tuple[Bound, ...]:
 
 def _close_shown(tx: Tx, session: int, turn: Row) -> None:
     """Law 6: what was shown before an agent died is an entry, marked partial, and has its claim."""
-    for e in tx.all("entries_live", session=session):
-        text = entries.shown_text(tx, session, e.seq)
-        claim = tx.value(
-            "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
-            spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
-            outcome="said", reason="shown before the turn was lost", echo_of=None, seq=e.seq, at=tx.now,
-        )  # fmt: skip
-        entries.set_entry(tx, session, e.seq, text=text, live=False, partial=True, claim=int(claim), tell=True)
+    close_entries(tx, session, turn.id)
     for i in tx.all("items_live", session=session):
         entries.set_item(tx, i.id, live=False, body=_interrupted(i))
 
 
+def close_entries(tx: Tx, session: int, number: int) -> None:
+    """No preview outlives its turn: what nothing ended is an entry, marked partial."""
+    live = tx.all("entries_live", session=session)
+    turn = tx.one("turn_get", id=number)
+    assert turn is not None
+    for e in live:
+        text = entries.shown_text(tx, session, e.seq)
+        claim = tx.value(
+            "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
+            spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
+            outcome="said", reason="shown before its turn ended", echo_of=None, seq=e.seq, at=tx.now,
+        )  # fmt: skip
+        entries.set_entry(tx, session, e.seq, text=text, live=False, partial=True, claim=int(claim), tell=True)
+
+
 def _interrupted(item: Row) -> dict[str, Any]:
-    if item.kind in ("permission", "ask"):
+    if item.kind == "permission":  # a question that was asked stays: its answer is an event, not a reply
         return {"state": "cancelled"}
     return {"status": "failed", "lost": True} if item.kind == "tool" else {}
 

@@ -108,6 +108,38 @@ TOOLS = (
         },
         ("question", "options"),
     ),
+    Tool(
+        "schedule",
+        "Schedule a turn",
+        "Have this conversation continued later, once or again and again: at each due time you get a turn in which "
+        "you are asked TEXT. It survives restarts. Use it for reminders and for what has to be done regularly; "
+        "do not wait or sleep instead. The same schedule made twice is one.",
+        {
+            "cron": (
+                TEXT,
+                "When. Again and again: a cron of five fields (minute hour day-of-month month day-of-week), like "
+                "'30 7 * * MON-FRI'. Once: a date and time, like '2030-03-29 07:30'.",
+            ),
+            "text": (TEXT, "What you are asked then: write it so that it can be understood without this turn."),
+            "tz": (TEXT, "The time zone of it, like 'Europe/Berlin'. Left out: UTC."),
+        },
+        ("cron", "text"),
+        (("at", "cron"), ("time", "cron"), ("prompt", "text"), ("timezone", "tz")),
+    ),
+    Tool(
+        "list_schedules",
+        "List the schedules",
+        "List the schedules of this conversation with their names, when each fires next and when it last did.",
+        {},
+        (),
+    ),
+    Tool(
+        "cancel_schedule",
+        "Cancel a schedule",
+        "Cancel a schedule of this conversation: it does not fire any more.",
+        {"name": (TEXT, "Its name, as schedule and list_schedules tell it.")},
+        ("name",),
+    ),
 )
 
 BY_NAME = {tool.name: tool for tool in TOOLS}

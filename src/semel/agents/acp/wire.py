@@ -219,6 +219,7 @@ class Wire:
             for line in self._lines.feed(chunk):
                 self._line(line)
         except LineTooLong:
+            self._lines.rest()  # not kept until a garbage collection that an idle gateway never comes to
             self.finish(f"sent a line of more than {self._limit // (1024 * 1024)} MB")
 
     def _eof(self) -> None:

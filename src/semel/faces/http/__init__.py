@@ -5,6 +5,6 @@ from __future__ import annotations
 from semel.faces.http.app import make_app
 from semel.faces.http.facade import GatewayFacade
 from semel.faces.http.server import CannotListen, Server, serve
-from semel.faces.http.settings import Settings, TokenNeeded
+from semel.faces.http.settings import Node, Settings, TokenNeeded
 
-__all__ = ["CannotListen", "GatewayFacade", "Server", "Settings", "TokenNeeded", "make_app", "serve"]
+__all__ = ["CannotListen", "GatewayFacade", "Node", "Server", "Settings", "TokenNeeded", "make_app", "serve"]

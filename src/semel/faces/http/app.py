@@ -10,13 +10,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from semel.faces.http import doors, openapi, outbox, read, sse, static, talk
+from semel.faces.http import doors, openapi, outbox, read, schedules, sse, static, talk
 from semel.faces.http.facade import GatewayFacade
 from semel.faces.http.problems import CatchAll, Problem, respond
 from semel.faces.http.security import SecurityHeaders
 from semel.faces.http.settings import Settings
 from semel.faces.http.table import Answers, Call, Operation, routes
 from semel.gateway.errors import GatewayError
+from semel.ledger.errors import LedgerError
 
 
 def operations() -> list[Operation]:
@@ -26,6 +27,7 @@ def operations() -> list[Operation]:
         *read.OPERATIONS,
         *sse.OPERATIONS,
         *outbox.OPERATIONS,
+        *schedules.OPERATIONS,
         *doors.OPERATIONS,
     ]
     return [*listed, _document_operation(listed)]
@@ -45,7 +47,7 @@ def _document_operation(listed: list[Operation]) -> Operation:
 def make_app(gateway: GatewayFacade, settings: Settings) -> Starlette:
     """The ASGI application over a gateway. `app.state.stopping` ends its open streams when it is set."""
     table = [*operations(), *static.operations()]
-    handlers = dict.fromkeys((Problem, GatewayError, HTTPException), respond)
+    handlers = dict.fromkeys((Problem, GatewayError, LedgerError, HTTPException), respond)
     app = Starlette(
         routes=routes(table, gateway, settings),
         middleware=[Middleware(SecurityHeaders), Middleware(CatchAll)],

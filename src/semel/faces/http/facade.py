@@ -11,8 +11,39 @@ from semel.gateway.ports import Heard
 Json = dict[str, Any]
 
 
+class ScheduleFacade(Protocol):
+    """Raises `semel.gateway.errors.NotFound`, `BadRequest` and `Conflict`."""
+
+    async def list(self, session: str | None = None) -> list[Json]: ...
+
+    async def show(self, name: str) -> Json: ...
+
+    async def add(
+        self,
+        name: str,
+        text: str,
+        *,
+        session: str | None = None,
+        cron: str | None = None,
+        at: str | None = None,
+        every: str | None = None,
+        tz: str = "UTC",
+        downtime: str = "once",
+        replace: bool = False,
+    ) -> Json: ...
+
+    async def remove(self, name: str) -> None: ...
+
+    async def pause(self, name: str) -> Json: ...
+
+    async def resume(self, name: str) -> Json: ...
+
+
 class GatewayFacade(Protocol):
     """Every call raises `semel.gateway.errors.NoSuchSession` or `BadRequest` where that is what is wrong."""
+
+    @property
+    def schedules(self) -> ScheduleFacade: ...
 
     async def say(
         self,

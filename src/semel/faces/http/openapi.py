@@ -26,6 +26,7 @@ PATH_PARAMS: dict[str, tuple[Json, str]] = {
     "item": ({"type": "integer"}, "The id of an item."),
     "ref": ({"type": "string"}, "The id of an event, claim or part, or a platform's message id."),
     "channel": ({"type": "string"}, "The name of a configured channel."),
+    "name": ({"type": "string"}, "The name of a schedule."),
 }
 
 COMMON = ("bad-field", "internal")
@@ -48,6 +49,7 @@ def document(operations: Sequence[Operation]) -> Json:
             "schemas": {**_schemas(shown), "Problem": PROBLEM},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": "The owner's token."},
+                "node": {"type": "http", "scheme": "bearer", "description": "A node's token (semel.toml, nodes)."},
                 "page": {
                     "type": "apiKey",
                     "in": "cookie",
@@ -99,7 +101,9 @@ def _operation(operation: Operation) -> Json:
         out["requestBody"] = {"required": not operation.body_optional, "content": content}
     elif operation.raw_body:
         out["requestBody"] = {"required": True, "content": {"*/*": {}}}
-    if operation.access is not Access.OWNER:
+    if operation.access is Access.EVENTS:
+        out["security"] = [{"bearer": []}, {"node": []}, {"page": []}, {}]
+    elif operation.access is not Access.OWNER:
         out["security"] = [{}]
     return out
 
@@ -118,10 +122,11 @@ def _responses(operation: Operation) -> Json:
 def error_codes(operation: Operation) -> list[str]:
     """Every problem this operation may answer with."""
     knocking = {
-        Access.OWNER: ("foreign-host", "foreign-origin", "no-token"),
-        Access.PAGE: ("foreign-host", "foreign-origin", "no-token"),
-        Access.SIGNED: ("foreign-origin",),
-        Access.OPEN: (),
+        Access.OWNER: ("foreign-host", "foreign-origin", "no-token", "node-scope"),
+        Access.EVENTS: ("foreign-host", "foreign-origin", "no-token", "node-scope"),
+        Access.PAGE: ("foreign-host", "foreign-origin", "no-token", "node-scope"),
+        Access.SIGNED: ("foreign-origin", "node-scope"),
+        Access.OPEN: ("node-scope",),
     }[operation.access]
     body: tuple[str, ...] = ("too-large",) if operation.raw_body else BODY if operation.method != "GET" else ()
     return list(dict.fromkeys((*COMMON, *knocking, *body, *operation.errors)))

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import structlog
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semel.gateway.errors import BadRequest, Busy, Conflict, NoSuchSession, NotFound
+from semel.ledger.errors import LedgerError
 
 log = structlog.get_logger("semel.http")
 
@@ -27,6 +28,7 @@ CODES: dict[str, tuple[int, str]] = {
     "no-token": (401, "A token is needed"),
     "foreign-host": (403, "This gateway is not known by that host name"),
     "foreign-origin": (403, "Another web page may not do that"),
+    "node-scope": (403, "A node's token does not reach that"),
     "no-such-session": (404, "There is no such session"),
     "not-found": (404, "There is no such thing"),
     "no-such-path": (404, "There is nothing at this path"),
@@ -83,6 +85,8 @@ def from_exception(exc: Exception) -> Problem | None:
             return Problem("wrong-state", str(exc))
         case Busy():
             return Problem("unavailable", str(exc), headers={"Retry-After": "2"})
+        case LedgerError():  # a full disk, say: nothing was accepted, and the message tells what to do
+            return Problem("unavailable", str(exc), headers={"Retry-After": "5"})
         case HTTPException(status_code=404):
             return Problem("no-such-path", "See /v1/openapi.json for what there is.")
         case HTTPException(status_code=405):
@@ -121,6 +125,8 @@ class CatchAll:
 
         try:
             await self.app(scope, receive, watched)
+        except ClientDisconnect:
+            log.debug("a caller left in the middle of a request", path=scope.get("path"))
         except Exception:
             log.exception("request failed", method=scope.get("method"), path=scope.get("path"))
             if started:

@@ -2,6 +2,7 @@
 
 The threats: a web page the owner visits (CSRF), a name that such a page makes point at us (DNS rebinding),
 and, beyond loopback, anybody on the network. A correct bearer token answers all three: no page can know it.
+A node's token opens one door only: events for the sessions it may report to.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semel.faces.http.problems import Problem
-from semel.faces.http.settings import Settings
+from semel.faces.http.settings import Node, Settings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -42,13 +43,18 @@ class Access(enum.Enum):
     """What a path asks of those who call it."""
 
     OWNER = "owner"  # Host, Origin, and the token where one is demanded
+    EVENTS = "events"  # the same, or a node's token for a session in its scope
     PAGE = "page"  # Host and Origin: the page's own files hold no secret, and logging in comes before the token
     SIGNED = "signed"  # the channel checks the platform's signature; a browser has no business here
     OPEN = "open"  # says only whether the gateway lives
 
 
 def admit(request: Request, settings: Settings, access: Access) -> None:
-    """Raises a Problem (401, 403) unless this request may go on."""
+    """Raises a Problem (401, 403) unless this request may go on. One from a node is marked with it."""
+    if (node := node_of(request, settings)) is not None:
+        _keep_to_scope(request, node, access)
+        request.state.node = node
+        return
     if access is Access.OPEN:
         return
     if access is Access.SIGNED:
@@ -58,7 +64,7 @@ def admit(request: Request, settings: Settings, access: Access) -> None:
         return
     _check_host(request, settings)
     _check_origin(request, settings)
-    if access is Access.OWNER and settings.demands_token and not _logged_in(request, settings):
+    if access in (Access.OWNER, Access.EVENTS) and settings.demands_token and not _logged_in(request, settings):
         raise no_token("Send the owner's token as `Authorization: Bearer …`, or log in on the page.")
 
 
@@ -68,13 +74,39 @@ def no_token(detail: str) -> Problem:
 
 def _bearer(request: Request, settings: Settings) -> bool:
     """True for the right token. A wrong one is an error even where none is demanded."""
-    header = request.headers.get("authorization")
-    if header is None:
+    if "authorization" not in request.headers:
         return False
-    scheme, _, given = header.partition(" ")
-    if scheme.lower() != "bearer" or not settings.token or not same(given.strip(), settings.token):
-        raise no_token("That is not the owner's token. It is in the file owner.token of the data directory.")
+    given = _given(request)
+    if not given or not settings.token or not same(given, settings.token):
+        raise no_token(
+            "That is not the owner's token, nor a node's. The owner's is in the file owner.token of the data directory."
+        )
     return True
+
+
+def _given(request: Request) -> str:
+    """The bearer token of a request, or nothing."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def node_of(request: Request, settings: Settings) -> Node | None:
+    """The node whose token this is. All are compared, each in constant time."""
+    if not settings.nodes or not (given := _given(request)):
+        return None
+    matching = [node for node in settings.nodes if same(given, node.token)]
+    return matching[0] if matching else None
+
+
+def _keep_to_scope(request: Request, node: Node, access: Access) -> None:
+    if access is not Access.EVENTS:
+        raise Problem("node-scope", f"The token of node {node.name!r} is for POST /v1/sessions/{{key}}/events only.")
+    if not node.may_report_to(str(request.path_params["key"])):
+        scope = ", ".join(node.sessions) or "no session"
+        raise Problem(
+            "node-scope",
+            f"Node {node.name!r} may report to: {scope}. Its `sessions` are in [nodes.{node.name}] of semel.toml.",
+        )
 
 
 def same(given: str, kept: str) -> bool:

@@ -12,8 +12,11 @@ from collections.abc import Iterator
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 BACKLOG = 512
+HEAD_PATIENCE = 10.0
+"""Seconds that a connection has for the head of its first request."""
 
 
 class CannotListen(OSError):
@@ -30,7 +33,7 @@ class Server:
         self._sockets = sockets
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=_Patient,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -70,6 +73,23 @@ class Server:
         self._inner.config.timeout_graceful_shutdown = max(1, round(grace))
         self._inner.stop()
         await self._task
+
+
+class _Patient(H11Protocol):
+    """Lets go of who connects and never asks: each open connection is a file descriptor less for agents."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEAD_PATIENCE, self._too_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._late.cancel()
+        super().connection_lost(exc)
+
+    def _too_late(self) -> None:
+        cycle: object = self.cycle  # None until the first request's head is complete
+        if cycle is None:
+            self.transport.close()
 
 
 class _Uvicorn(uvicorn.Server):

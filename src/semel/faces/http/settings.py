@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 
 class TokenNeeded(ValueError):
@@ -33,6 +34,23 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 @dataclass(frozen=True)
+class Node:
+    """A machine that reports events with a token of its own, to the sessions that `sessions` matches."""
+
+    name: str
+    token: str = field(repr=False)
+    sessions: tuple[str, ...] = ()  # shell patterns over session keys; none: no session
+
+    @property
+    def source(self) -> str:
+        """Law 1: who it is, whatever connection it comes by."""
+        return f"node:{self.name}"
+
+    def may_report_to(self, session: str) -> bool:
+        return any(fnmatchcase(session, pattern) for pattern in self.sessions)
+
+
+@dataclass(frozen=True)
 class Settings:
     """`listen` is the host the server binds; where that is not loopback, `token` is demanded of everyone.
 
@@ -42,6 +60,7 @@ class Settings:
     listen: str = "127.0.0.1"
     token: str | None = None
     hosts: frozenset[str] = field(default_factory=frozenset)
+    nodes: tuple[Node, ...] = ()
     max_body: int = 1024 * 1024
     heartbeat: float = 15.0
     send_timeout: float = 60.0  # a watcher that takes nothing for so long is let go; it resumes by rev

@@ -59,6 +59,51 @@ class Login(Body):
     token: str
 
 
+class NewSchedule(Body):
+    """Exactly one of `cron`, `at` and `every`. Without `session` it has one of its own, `schedule:NAME`."""
+
+    name: str
+    text: str
+    session: str | None = None
+    cron: str | None = None
+    at: str | None = None
+    every: str | None = None
+    tz: str = "UTC"
+    downtime: str = "once"
+    replace: bool = False
+
+
+class Firing(Struct):
+    """The last firing: when it was due (ms), its event, and the turn that took it."""
+
+    due: int
+    event: int
+    turn: int | None
+    state: str
+
+
+class Schedule(Struct, omit_defaults=True):
+    """`next` is when it fires next (ms), null where it is paused or over; `error` is why it was paused by itself."""
+
+    name: str
+    session: str
+    text: str
+    tz: str
+    downtime: Literal["skip", "once", "all"]
+    source: Literal["config", "api", "agent"]
+    enabled: bool
+    next: int | None
+    last: Firing | None
+    cron: str | None = None
+    at: str | None = None
+    every: str | None = None
+    error: str | None = None
+
+
+class Schedules(Struct):
+    schedules: list[Schedule]
+
+
 class Accepted(Struct):
     """`event` is the row that holds it, committed. A repeat is answered with the first one's."""
 

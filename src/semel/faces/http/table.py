@@ -15,7 +15,7 @@ from starlette.routing import Route
 from semel.faces.http.facade import GatewayFacade
 from semel.faces.http.problems import Problem
 from semel.faces.http.security import Access, admit
-from semel.faces.http.settings import Settings
+from semel.faces.http.settings import Node, Settings
 
 SESSION_KEY = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 MAX_INT = 2**63 - 1
@@ -51,6 +51,11 @@ class Call:
     settings: Settings
     body: Any
     query: Mapping[str, Any]
+
+    @property
+    def node(self) -> Node | None:
+        """The node that asks, where it is one."""
+        return getattr(self.request.state, "node", None)
 
     @property
     def session(self) -> str:

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from semel.faces.http import shapes
 from semel.faces.http.problems import Problem
+from semel.faces.http.security import Access
 from semel.faces.http.table import Answers, Call, Operation, Param, json
 from semel.gateway.ports import Heard
 
@@ -27,7 +28,10 @@ async def say(call: Call) -> Response:
 async def report(call: Call) -> Response:
     body: shapes.Report = call.body
     key = event_key(call, body.key, "key")
-    event = await call.gateway.report(call.session, body.kind, body.text, key=key, data=body.data, wakes=body.wakes)
+    event = await call.gateway.report(
+        call.session, body.kind, body.text, key=key, data=body.data, wakes=body.wakes,
+        source=call.node.source if call.node else None,
+    )  # fmt: skip
     return heard(event)
 
 
@@ -109,6 +113,7 @@ OPERATIONS = [
         body=shapes.Report,
         headers=_IDEMPOTENCY,
         errors=("two-keys", "conflict", "bad-request", "unavailable"),
+        access=Access.EVENTS,
     ),
     Operation(
         "POST",

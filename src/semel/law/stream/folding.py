@@ -71,6 +71,10 @@ class Fold:
         node.ended = True
         self._before.append(node)
 
+    def replayed(self) -> list[Op]:
+        """The replay is over, as far as the caller can tell: what it told last is complete."""
+        return self._end_replay()
+
     # ---- what the client did
 
     def prompt(self, text: str) -> list[Op]:

@@ -21,9 +21,11 @@ LEFT JOIN entry e ON e.claim = c.id AND e.session = c.session
 WHERE c.outcome = 'said' GROUP BY c.id HAVING count(e.id) <> 1
 
 -- name: book_said_told
--- and exactly one in each session whose home it reached
+-- and exactly one in each session whose home it reached (if it was there: its first entry is older; no clock decides)
 SELECT c.id AS claim, s.key AS session, count(e.id) AS entries FROM claim c
-JOIN session s ON s.home = c.dest AND s.id <> c.session AND s.at < c.at
+JOIN entry own ON own.claim = c.id AND own.session = c.session
+JOIN session s ON s.home = c.dest AND s.id <> c.session
+JOIN entry first ON first.session = s.id AND first.seq = 1 AND first.id < own.id
 LEFT JOIN entry e ON e.claim = c.id AND e.session = s.id
 WHERE c.outcome = 'said' GROUP BY c.id, s.id HAVING count(e.id) <> 1
 

@@ -115,9 +115,9 @@ SELECT id, session, turn, kind, name, born, rev, base, live, text, body
 FROM item WHERE session = :session AND rev > :after ORDER BY rev LIMIT :limit
 
 -- name: items_between
--- the items of a stretch of the view
+-- the items of a stretch of the view, in its order
 SELECT id, session, turn, kind, name, born, rev, base, live, text, body
-FROM item WHERE session = :session AND rev >= :lo AND born >= :lo AND born < :hi ORDER BY rev
+FROM item WHERE session = :session AND born >= :lo AND born < :hi ORDER BY born
 
 -- name: items_of_turn
 -- the items of a turn

@@ -68,6 +68,7 @@ SELECT id, channel FROM part WHERE state = 'unknown' ORDER BY id
 
 -- name: parts_unpark
 -- At start-up: whatever waits behind a head is looked at afresh. One pass over what is in line, once per start.
+-- scans: what is in line, once per start
 UPDATE part INDEXED BY part_due SET due = :now
 WHERE state IN ('queued', 'sending', 'unknown') AND state = 'queued' AND due = :parked
 

@@ -1,0 +1,59 @@
+# One door: `make` lists what can be done.
+# Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
+
+.DEFAULT_GOAL := help
+.PHONY: help up test lint format bench test-agents wheel clean
+.DELETE_ON_ERROR:
+
+BIN  := .venv/bin
+PY   := $(BIN)/python
+CODE := src tests bench
+PIP  := $(PY) -m pip --disable-pip-version-check --quiet
+
+help: ## List what can be done
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+up: .venv/.installed ## Set up everything and start the gateway on http://127.0.0.1:8420 (Ctrl-C ends it)
+	@exec $(PY) -m semel up
+
+test: lint ## Set up everything, check the code and run the tests (ARGS="tests/law -k echo" to choose)
+	$(PY) -m pytest -m "not agents" $(ARGS)
+
+lint: .venv/.installed-dev ## Check style and types
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
+	$(PY) -m mypy
+
+format: .venv/.installed-dev ## Put the code in order
+	$(PY) -m ruff check --fix $(CODE)
+	$(PY) -m ruff format $(CODE)
+
+bench: .venv/.installed-dev ## Measure latency, throughput and memory
+	$(PY) -m bench $(ARGS)
+
+test-agents: .venv/.installed-dev ## Drive real agents from npm through a running gateway (AGENTS="claude codex-zed" to choose)
+	@$(PY) scripts/agents_install.py $(AGENTS)
+	AGENTS="$(AGENTS)" $(PY) -m pytest -m agents $(ARGS)
+
+wheel: .venv/.created ## Build dist/semel-*.whl
+	$(PIP) wheel --no-deps --wheel-dir dist .
+
+clean: ## Remove what the other targets made (never your data)
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .agents
+
+# A stamp is made only after its command succeeded, so an interrupted set-up is done again;
+# a .venv whose python went away with an upgrade of the system is made again too.
+.PHONY: again
+.venv/.created: scripts/make-venv $(if $(shell $(PY) -c 'print(1)' 2>/dev/null),,again)
+	@PYTHON="$(PYTHON)" sh scripts/make-venv .venv
+	@touch $@
+
+.venv/.installed: .venv/.created pyproject.toml
+	@echo "Installing Semel into .venv ..."
+	@$(PIP) install --editable .
+	@touch $@
+
+.venv/.installed-dev: .venv/.created pyproject.toml
+	@echo "Installing Semel and its development tools into .venv ..."
+	@$(PIP) install --editable '.[dev]'
+	@touch $@ .venv/.installed

@@ -1,0 +1,94 @@
+"""Install the real agents that tests/real_agents drives: `python scripts/agents_install.py [NAME...]`.
+
+Everything goes below `.agents/` in the project, one npm project for each agent with exact versions, so nothing else
+on the machine changes and `make clean` removes it. A stamp is written last: an interrupted installation is done
+again, a finished one costs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent / ".agents"
+OLDEST_NODE = 22  # what Claude Code's adapter demands
+NODE = {"node": "24.21.0"}
+AGENTS: dict[str, dict[str, str]] = {
+    "claude": {"@agentclientprotocol/claude-agent-acp": "0.100.0"},
+    "codex-zed": {"@zed-industries/codex-acp": "0.16.0"},
+    "opencode": {"opencode-ai": "1.18.33"},
+    "codex": {"@agentclientprotocol/codex-acp": "2.6.0", "@openai/codex": "0.166.0"},
+}
+
+
+class CannotInstall(Exception):
+    """The message says what to do."""
+
+
+def node_version(node: str) -> int:
+    """The major version of this node, 0 if it does not run."""
+    try:
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+        return int(said.strip().lstrip("v").split(".")[0])
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return 0
+
+
+def node() -> str:
+    """A node that is new enough: the system's, or the one that was installed here."""
+    system = shutil.which("node")
+    if system and node_version(system) >= OLDEST_NODE:
+        return system
+    return str(ROOT / "node/node_modules/node/bin/node")
+
+
+def install(folder: str, packages: dict[str, str]) -> None:
+    """These packages, at exactly these versions, in `.agents/<folder>`."""
+    home = ROOT / folder
+    stamp = home / ".installed"
+    wanted = json.dumps(packages, sort_keys=True)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    npm = shutil.which("npm")
+    if npm is None:
+        raise CannotInstall("npm was not found: install Node.js with npm (Debian and Ubuntu: apt install nodejs npm)")
+    print(f"Installing {', '.join(f'{name} {version}' for name, version in packages.items())} ...", flush=True)  # noqa: T201
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    manifest = {"name": f"semel-agent-{folder}", "private": True, "dependencies": packages}
+    (home / "package.json").write_text(json.dumps(manifest, indent=2))
+    quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
+    done = subprocess.run([npm, "install", *quiet], cwd=home, check=False)
+    if done.returncode:
+        raise CannotInstall(
+            f"npm could not install {', '.join(packages)} (exit {done.returncode}): see its words above"
+        )
+    stamp.write_text(wanted)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Install real agents below .agents/ for `make test-agents`.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which agents; all of {', '.join(AGENTS)} if none")
+    names = parser.parse_args().names or list(AGENTS)
+    if unknown := [name for name in names if name not in AGENTS]:
+        parser.error(f"no agent is called {unknown[0]!r}; there are {', '.join(AGENTS)}")
+    try:
+        system = shutil.which("node")
+        if not system or node_version(system) < OLDEST_NODE:
+            install("node", NODE)
+            if node_version(node()) < OLDEST_NODE:
+                raise CannotInstall(f"{node()} does not run: remove {ROOT / 'node'} and try again")
+        for name in names:
+            install(name, AGENTS[name])
+    except CannotInstall as fault:
+        print(f"agents_install: {fault}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The command line: `semel`. One file a group of commands; everything it does, the library and the API do.
+
+Exit codes: 0 fine, 1 a law is broken or the request failed, 2 wrong usage (a wrong configuration included).
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from semel.faces.cli.app import app
+from semel.faces.cli.out import complain
+
+__all__ = ["commands", "main"]
+
+
+def commands() -> typer.Typer:
+    """The app with every command in it, in the order of the help."""
+    from semel.faces.cli import up, talk, transcript, books, outbox, schedules, exec, files  # noqa: F401, I001  they join it
+
+    return app
+
+
+def main() -> None:
+    """The console script. What a person can put right is told in a line, without a traceback."""
+    from semel.faces.client import NoGateway, OutcomeUnknown, Refused
+    from semel.faces.config import ConfigError
+    from semel.ledger.errors import LedgerError
+
+    try:
+        commands()(prog_name="semel")
+    except ConfigError as error:
+        complain(*error.problems)
+        sys.exit(2)
+    except Refused as error:
+        complain(str(error))
+        sys.exit(2 if error.status == 400 else 1)
+    except (NoGateway, LedgerError) as error:
+        complain(str(error))
+        sys.exit(1)
+    except OutcomeUnknown as error:
+        complain(str(error), f"To be sure, say it again with --id {error.id}: it is accepted at most once.")
+        sys.exit(1)

@@ -1,0 +1,73 @@
+"""The app that commands join, and what they share: where the gateway is, and a call to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from semel import __version__
+from semel.faces.client import Client
+from semel.faces.config import locate
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    help="A gateway between people and AI agents: every message recorded once, shown once, "
+    "never sent twice, never silently lost.",
+    epilog="Start it with: semel up. Everything else talks to the gateway that runs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The semel.toml to use. Default: $SEMEL_CONFIG, ./semel.toml, ~/.config/semel/semel.toml.",
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Where the gateway keeps its data. Default: $SEMEL_DATA, then the configuration's data_dir, "
+        "then ~/.local/share/semel.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Session = Annotated[str, typer.Argument(metavar="SESSION", help="A session's key, such as main:web:me.")]
+
+DEFAULT_SESSION = "main"
+
+
+def version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"semel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def semel(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """What every command has in common."""
+
+
+def ask(config: Path | None, data_dir: Path | None, call: Callable[[Client], Awaitable[T]]) -> T:
+    """Call a running gateway. Raises NoGateway where none answers."""
+
+    async def go() -> T:
+        async with Client(locate(config, data_dir)[0]) as client:
+            return await call(client)
+
+    return asyncio.run(go())

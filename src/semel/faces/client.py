@@ -1,0 +1,232 @@
+"""A client of a running gateway's HTTP API, with the owner's token: what the CLI and the terminal use.
+
+Its address and token are read from the data directory (`gateway.json`, `owner.token`), so that whoever can
+read those files is the owner. Shapes are those of /v1/openapi.json.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx2
+
+Json = dict[str, Any]
+
+RETRIES = (0.1, 0.4, 1.0, 2.0)
+"""Seconds between attempts to say something whose answer was lost: the same id makes a repeat harmless."""
+
+
+class NoGateway(Exception):
+    """No gateway answers for this data directory. Start one with `semel up`."""
+
+    def __init__(self, data_dir: Path):
+        super().__init__(f"no gateway is running on {data_dir}. Start one with: semel up")
+        self.data_dir = data_dir
+
+
+class Refused(Exception):
+    """The gateway said no. `code` is the last word of the problem's type, such as `no-such-session`."""
+
+    def __init__(self, status: int, code: str, detail: str):
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+
+
+class OutcomeUnknown(Exception):
+    """The connection broke before an answer came. A repeat with the same id is accepted at most once."""
+
+    def __init__(self, what: str, id: str):
+        super().__init__(f"the gateway went away before it answered: {what} may or may not have been accepted.")
+        self.id = id
+
+
+@dataclass(frozen=True)
+class Address:
+    url: str
+    token: str
+
+    @classmethod
+    def of(cls, data_dir: Path) -> Address:
+        """Where the gateway of a data directory listens. Raises NoGateway where none is, or none any more."""
+        try:
+            told = json.loads((data_dir / "gateway.json").read_text(encoding="utf-8"))
+            token = (data_dir / "owner.token").read_text(encoding="utf-8").strip()
+            return cls(str(told["url"]).rstrip("/"), token)
+        except (OSError, ValueError, KeyError, TypeError):
+            raise NoGateway(data_dir) from None
+
+
+class Client:
+    """One method a request. Raises NoGateway, Refused, or (from `say`) OutcomeUnknown."""
+
+    def __init__(self, data_dir: Path, transport: httpx2.AsyncBaseTransport | None = None):
+        self.data_dir = data_dir
+        self.address = Address.of(data_dir)
+        self._http = httpx2.AsyncClient(transport=transport, timeout=30, trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.address.url}>"
+
+    # ------------------------------------------------------------ talking
+
+    async def say(self, session: str, text: str, *, sender: str | None = None, id: str | None = None) -> Json:
+        """Say something, once: a lost answer is followed by the same message under the same id."""
+        body = {"text": text, "id": id or uuid.uuid4().hex}
+        if sender:
+            body["sender"] = sender
+        for pause in (*RETRIES, None):
+            try:
+                return await self._call("POST", _session(session, "messages"), body)
+            except httpx2.TransportError:
+                if pause is None:
+                    raise OutcomeUnknown("the message", body["id"]) from None
+                await asyncio.sleep(pause)
+                self.address = self._address()
+        raise AssertionError
+
+    def _address(self) -> Address:
+        """The address now: a gateway that was started again may listen elsewhere."""
+        try:
+            return Address.of(self.data_dir)
+        except NoGateway:
+            return self.address
+
+    async def stop(self, session: str, by: str) -> bool:
+        return bool((await self._ask("POST", _session(session, "stop"), {"by": by}))["stopped"])
+
+    async def answer(self, session: str, item: int, option: str | None, by: str) -> str:
+        """ "answered", "already" (somebody was faster) or "closed"."""
+        body = {"item": item, "option": option, "by": by}
+        return str((await self._ask("POST", _session(session, "answers"), body))["outcome"])
+
+    # ------------------------------------------------------------ looking
+
+    async def sessions(self) -> list[Json]:
+        return list((await self._ask("GET", "/v1/sessions"))["sessions"])
+
+    async def entries(self, session: str, after: int = 0) -> list[Json]:
+        """Every entry whose rev is above `after`, in the order of the view."""
+        found: dict[int, Json] = {}
+        while True:
+            page = await self._ask("GET", _session(session, f"entries?after={after}"))
+            found.update((entry["seq"], entry) for entry in page["entries"])
+            if not page["entries"] or page["rev"] <= after:
+                return sorted(found.values(), key=lambda entry: int(entry["born"]))
+            after = page["rev"]
+
+    async def history(self, session: str, before: int, limit: int = 100) -> Json:
+        """The stretch of the view before the entry with this seq."""
+        return await self._ask("GET", _session(session, f"history?before={before}&limit={limit}"))
+
+    async def stream(self, session: str, after: int | None = None) -> AsyncIterator[Json]:
+        """One connection's frames, {"type": "snapshot" | "change", "rev", ...}, until the gateway ends it."""
+        path = _session(session, "stream" + (f"?after={after}" if after is not None else ""))
+        timeout = httpx2.Timeout(30, read=60)  # the gateway's heartbeat comes well within it
+        try:
+            async with self._http.stream(
+                "GET", self.address.url + path, headers=self._headers(), timeout=timeout
+            ) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise _refusal(response)
+                async for event in httpx2.EventSource(response, max_event_size=None):
+                    if event.data:
+                        yield {"type": event.event, **json.loads(event.data)}
+        except httpx2.ConnectError:
+            raise NoGateway(self.data_dir) from None
+        except (httpx2.TransportError, ValueError):
+            return  # cut off in the middle: what came is whole, and the rest is asked for by rev
+
+    # ------------------------------------------------------------ the books and the outbox
+
+    async def why(self, ref: str) -> Json:
+        return await self._ask("GET", f"/v1/why/{quote(ref, safe='')}")
+
+    async def doctor(self) -> Json:
+        return await self._ask("GET", "/v1/doctor")
+
+    async def status(self) -> Json:
+        return await self._ask("GET", "/v1/status")
+
+    async def parts(self, state: str | None = None) -> list[Json]:
+        query = f"?state={quote(state)}" if state else ""
+        return list((await self._ask("GET", f"/v1/parts{query}"))["parts"])
+
+    async def part(self, id: int) -> Json:
+        return await self._ask("GET", f"/v1/parts/{id}")
+
+    async def decide(self, id: int, verdict: str) -> Json:
+        """`resend`, `arrived` or `drop` a part that is held."""
+        return await self._ask("POST", f"/v1/parts/{id}/{verdict}")
+
+    # ------------------------------------------------------------ schedules
+
+    async def schedules(self, session: str | None = None) -> list[Json]:
+        query = f"?session={quote(session, safe='')}" if session else ""
+        return list((await self._ask("GET", f"/v1/schedules{query}"))["schedules"])
+
+    async def schedule(self, name: str) -> Json:
+        return await self._ask("GET", _schedule(name))
+
+    async def add_schedule(self, told: Json) -> Json:
+        """`told`: the fields of a NewSchedule."""
+        return await self._ask("POST", "/v1/schedules", told)
+
+    async def remove_schedule(self, name: str) -> None:
+        await self._ask("DELETE", _schedule(name))
+
+    async def turn_schedule(self, name: str, verb: str) -> Json:
+        """`pause` or `resume` it."""
+        return await self._ask("POST", f"{_schedule(name)}/{verb}")
+
+    # ------------------------------------------------------------ how
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.address.token}"}
+
+    async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        try:
+            return await self._call(method, path, body)
+        except httpx2.TransportError:
+            raise NoGateway(self.data_dir) from None
+
+    async def _call(self, method: str, path: str, body: Json | None) -> Json:
+        response = await self._http.request(method, self.address.url + path, json=body, headers=self._headers())
+        if response.is_error:
+            raise _refusal(response)
+        return dict(response.json()) if response.content else {}
+
+
+def _session(key: str, rest: str) -> str:
+    return f"/v1/sessions/{quote(key, safe=':@!+=~')}/{rest}"
+
+
+def _schedule(name: str) -> str:
+    return f"/v1/schedules/{quote(name, safe='')}"
+
+
+def _refusal(response: httpx2.Response) -> Refused:
+    """A problem document (RFC 9457), or whatever else came instead of one."""
+    try:
+        problem = response.json()
+        code = str(problem["type"]).rpartition(":")[2]
+        return Refused(response.status_code, code, str(problem.get("detail") or problem["title"]))
+    except (ValueError, KeyError, TypeError):
+        return Refused(response.status_code, "", f"the gateway answered {response.status_code}")

@@ -1,0 +1,94 @@
+"""The settings that are a kind of channel's own: the fields of its dataclass (see `semel.channels.Kind`).
+
+A string setting may be `env:NAME` or `file:PATH`, so that no secret has to stand in semel.toml.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+import semel.channels
+from semel.faces.config.model import Channel, seconds
+from semel.faces.config.problems import ConfigError, line_of, nearest
+
+SHARED = frozenset(Channel.model_fields)
+"""What every kind of channel has, beside its own."""
+
+
+class Place(NamedTuple):
+    """Where the settings stand, for messages and for relative paths."""
+
+    base: Path
+    text: str
+    name: str
+    env: Mapping[str, str]
+
+    def error(self, channel: str, key: str, what: str) -> ConfigError:
+        line = line_of(self.text, ("channels", channel, key))
+        return ConfigError(f"{self.name}:{line}: {what}" if line else f"{self.name}: {what}")
+
+
+def check(channel: str, kind: str, options: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """A channel's own settings, references read, checked against its kind. Raises ConfigError."""
+    section = f"[channels.{channel}]"
+    known = semel.channels.kinds()
+    if kind not in known:
+        raise place.error(channel, "kind", f'{section} kind is "{kind}"{nearest(kind, known)}')
+    settings = known[kind].settings
+    fields = {field.name: field for field in dataclasses.fields(settings) if field.init}
+    for key in options:
+        if key not in fields:
+            hint = nearest(key, (fields.keys() | SHARED) - {"name"})
+            raise place.error(channel, key, f'{section} has no setting "{key}"{hint}')
+    for key, field in fields.items():
+        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if needed and key not in options:
+            raise place.error(channel, "kind", f'{section} needs "{key}"')
+    hints = get_type_hints(settings)
+    values = {key: _read(value, channel, key, hints[key], place) for key, value in options.items()}
+    try:
+        settings(**values)
+    except ValueError as error:
+        raise place.error(channel, "kind", f"{section}: {error}") from None
+    return values
+
+
+def _read(value: Any, channel: str, key: str, kind: Any, place: Place) -> Any:
+    """A setting as its kind wants it: references followed, durations in seconds. Never shows the value."""
+    where = f'[channels.{channel}] "{key}"'
+    if isinstance(value, str):
+        value = secret(value, where, place)
+    try:
+        value = seconds(value) if kind is float else value
+        return TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        should = error.errors()[0]["msg"].removeprefix("Input should be ").replace("valid ", "")
+        raise place.error(channel, key, f"{where} should be {should}") from None
+    except ValueError as error:
+        raise place.error(channel, key, f"{where}: {error}") from None
+
+
+def secret(value: str, where: str, place: Place) -> str:
+    """The value itself, or what `env:NAME` or `file:PATH` refers to (a last line break dropped)."""
+    if value.startswith("file:"):
+        path = place.base / Path(value.removeprefix("file:")).expanduser()
+        try:
+            return path.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{where} is {value!r}, which cannot be read: {error}") from None
+    return variable(value, where, place.env)
+
+
+def variable(value: str, where: str, env: Mapping[str, str]) -> str:
+    """The value itself, or what `env:NAME` refers to."""
+    if not value.startswith("env:"):
+        return value
+    name = value.removeprefix("env:")
+    if name not in env:
+        raise ConfigError(f"{where} is {value!r}, and the environment variable {name} is not set")
+    return env[name]

@@ -1,0 +1,167 @@
+"""From a file, the environment and the command line to settings, in that order of weight from low to high."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from semel.faces.config import kinds, nodes
+from semel.faces.config.model import Agent, File, Heartbeat
+from semel.faces.config.places import data_home, find, ledger_file, read
+from semel.faces.config.problems import ConfigError, explain, nearest
+from semel.faces.http.settings import Node as NodeSettings
+from semel.gateway.places import HOME
+from semel.gateway.settings import (
+    AgentSettings,
+    ChannelSettings,
+    DestinationSettings,
+    GatewaySettings,
+    HeartbeatSettings,
+    ScheduleSettings,
+)
+from semel.law.walltime import read_hours
+
+DEMO = (sys.executable, "-m", "semel.agents.demo")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything `semel up` needs. `path` is the file it came from, None where there is none."""
+
+    gateway: GatewaySettings
+    host: str
+    port: int  # 0: any free one
+    log: str
+    path: Path | None
+    hosts: frozenset[str] = frozenset()
+    heartbeat: float = 15.0
+    secrets: frozenset[str] = frozenset()  # variables that hold channels' and nodes' secrets: not for agents
+    nodes: tuple[NodeSettings, ...] = ()
+
+
+def load(
+    path: Path | None = None,
+    data_dir: Path | None = None,
+    listen: str | None = None,
+    log: str | None = None,
+    env: Mapping[str, str] = os.environ,
+) -> Config:
+    """Read and check the configuration. Raises ConfigError, whose message is for a person."""
+    found = find(path, env)
+    text, raw = read(found) if found else ("", {})
+    name = str(found or "semel.toml")
+    try:
+        file = File.model_validate(raw)
+    except ValidationError as error:
+        raise explain(error, File, text, name) from None
+    base = found.parent if found else Path.cwd()
+    data = data_home(data_dir, file.gateway.data_dir, base, env)
+    host, port = _address(listen or file.gateway.listen)
+    settings = GatewaySettings(
+        data_dir=data,
+        ledger=ledger_file(file.ledger.url, data),
+        agents={key: _agent(key, agent, base, data, env) for key, agent in file.agents.items()}
+        or {"demo": demo_agent(data)},
+        channels=_channels(file, base, text, name, env),
+        destinations=_destinations(file, name),
+        schedules={
+            key: ScheduleSettings(key, s.form, s.spec, s.text, s.session, s.tz, s.downtime)
+            for key, s in file.schedules.items()
+        },
+        heartbeat=_heartbeat(file.heartbeat),
+        default_agent=_default_agent(file, name),
+        max_live_agents=file.gateway.max_live_agents,
+        idle_agent_s=file.gateway.idle_after,
+        permission_deadline_s=file.gateway.permission_deadline,
+        grace_s=file.gateway.grace,
+    )
+    told = file.gateway
+    return Config(
+        settings, host, port, log or told.log, found, frozenset(told.hosts), told.heartbeat, _secrets(file),
+        nodes.check(file.nodes, kinds.Place(base, text, name, env)),
+    )  # fmt: skip
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f'listen is {listen!r}, and should be host:port, like "127.0.0.1:8420"')
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def demo_agent(data: Path, name: str = "demo") -> AgentSettings:
+    """The bundled agent: a process of its own that speaks ACP like any other, and needs no network."""
+    return AgentSettings(name, DEMO, data / "workspaces" / name, kind="demo")
+
+
+def _agent(name: str, agent: Agent, base: Path, data: Path, env: Mapping[str, str]) -> AgentSettings:
+    cwd = (base / Path(agent.cwd).expanduser()).absolute() if agent.cwd else data / "workspaces" / name
+    if agent.cwd and not cwd.is_dir():
+        raise ConfigError(f"[agents.{name}] cwd is {cwd}, which is not a directory")
+    command = DEMO if agent.kind == "demo" else tuple(agent.command or ())
+    places = {key: f'[agents.{name}.env] "{key}"' for key in agent.env}
+    return AgentSettings(
+        name,
+        command,
+        cwd,
+        kind=agent.kind,
+        env={key: kinds.variable(value, places[key], env) for key, value in agent.env.items()},
+        permissions=agent.permissions,
+        idle_after=agent.idle_after,
+        trace=(base / Path(agent.trace).expanduser()).absolute() if agent.trace else None,
+    )
+
+
+def _heartbeat(told: Heartbeat) -> HeartbeatSettings | None:
+    if not told.sessions:
+        return None
+    hours = read_hours(told.hours) if told.hours else None
+    return HeartbeatSettings(tuple(told.sessions), told.every, told.text, told.quiet, hours, told.tz)
+
+
+def _default_agent(file: File, name: str) -> str:
+    told = file.gateway.default_agent
+    known = list(file.agents) or ["demo"]
+    if told and told not in known:
+        raise ConfigError(f'{name}: [gateway] default_agent is "{told}"{nearest(told, known)}')
+    return told or ""
+
+
+def _channels(file: File, base: Path, text: str, name: str, env: Mapping[str, str]) -> dict[str, ChannelSettings]:
+    return {
+        key: ChannelSettings(
+            key,
+            channel.kind,
+            kinds.check(key, channel.kind, channel.options, kinds.Place(base, text, name, env)),
+            channel.narration,
+            channel.resend_unknown,
+        )
+        for key, channel in file.channels.items()
+    }
+
+
+def _secrets(file: File) -> frozenset[str]:
+    """The variables that settings of channels and nodes refer to."""
+    values = [value for channel in file.channels.values() for value in channel.options.values()]
+    values += [node.token for node in file.nodes.values()]
+    return frozenset(v.removeprefix("env:") for v in values if isinstance(v, str) and v.startswith("env:"))
+
+
+def _destinations(file: File, name: str) -> dict[str, DestinationSettings]:
+    for key, told in file.destinations.items():
+        if key.lower() == HOME:
+            raise ConfigError(
+                f'{name}: [destinations.{key}]: "{HOME}" is every session\'s own home; choose another name'
+            )
+        if told.channel not in file.channels:
+            known = nearest(told.channel, file.channels) or "; there is no [channels.NAME] section"
+            raise ConfigError(f'{name}: [destinations.{key}] channel is "{told.channel}"{known}')
+    return {
+        key: DestinationSettings(key, told.channel, told.address, tuple(told.allow))
+        for key, told in file.destinations.items()
+    }

@@ -1,0 +1,278 @@
+"""What semel.toml may hold. The descriptions are what docs/configuration.md and `semel init` say, too."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+
+from semel.gateway.settings import HEARTBEAT_TEXT
+from semel.gateway.zones import zone
+from semel.law import identity, schedule
+from semel.law.echo import QUIET_WORD
+from semel.law.walltime import read_hours
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # no ':', which separates the parts of a session key
+
+
+def seconds(value: object) -> object:
+    """A duration: a number of seconds, or "90s", "10m", "2h", "1d"."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value.strip())
+        if not found:
+            raise ValueError(f'{value!r} is not a duration: write seconds, or like "90s", "10m", "2h"')
+        return float(found[1]) * _UNITS[found[2]]
+    return value
+
+
+def written(value: object) -> object:
+    """What TOML has a type for, as a person would write it as text."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Duration = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]
+Name = Annotated[str, Field(pattern=_NAME)]
+
+
+class Table(BaseModel):
+    """A table that knows all its settings: anything else is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Gateway(Table):
+    """`[gateway]`"""
+
+    listen: str = Field(default="127.0.0.1:8420", description="Address of the page and the API, as host:port.")
+    data_dir: str | None = Field(
+        default=None,
+        description="Where the ledger, the files and the owner's token are kept; relative to this file. "
+        "Default: $XDG_DATA_HOME/semel, that is ~/.local/share/semel.",
+    )
+    hosts: list[str] = Field(
+        default_factory=list,
+        description="Further host names the gateway is reached by, such as a proxy's; others are refused.",
+    )
+    heartbeat: Duration = Field(
+        default=15.0, description="A quiet stream is sent a sign of life this often, for proxies in between."
+    )
+    log: Literal["auto", "human", "json"] = Field(
+        default="auto",
+        description="How the log is written to stderr: auto is human on a terminal, else json.",
+    )
+    default_agent: str | None = Field(
+        default=None,
+        description="The agent of sessions whose key names none. Default: the first one in this file.",
+    )
+    max_live_agents: PositiveInt = Field(
+        default=4,
+        description="Agent processes kept at once (a real one holds 60-500 MB). Past it, "
+        "the idle one that was used least recently is ended, and resumed on its session's next event.",
+    )
+    idle_after: Duration = Field(default=600.0, description="An agent process that idles this long is ended.")
+    permission_deadline: Duration = Field(
+        default=600.0, description="A permission request that nobody answers is cancelled after this."
+    )
+    grace: Duration = Field(default=10.0, description="What running turns get to finish at a clean stop.")
+
+
+class Ledger(Table):
+    """`[ledger]`"""
+
+    url: str | None = Field(
+        default=None,
+        description='The ledger\'s file, as "sqlite:///path", relative to the data directory '
+        "(four slashes: absolute). Default: ledger.db there.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_sqlite(cls, url: str | None) -> str | None:
+        if url is not None and not re.match("sqlite:///.", url):
+            raise ValueError(f'{url!r} is not like "sqlite:///ledger.db"')
+        return url
+
+
+class Agent(Table):
+    """`[agents.NAME]`"""
+
+    kind: Literal["acp", "demo"] = Field(
+        default="acp",
+        description="acp: a program that speaks ACP on stdin and stdout. demo: the bundled demo agent.",
+    )
+    command: list[str] | None = Field(default=None, min_length=1, description='The program, like ["codex-acp"].')
+    cwd: str | None = Field(
+        default=None,
+        description="Its working directory, and the only place it may send files from; relative to this "
+        "file. Default: workspaces/NAME in the data directory.",
+    )
+    env: dict[str, str] = Field(
+        default_factory=dict,
+        description='Environment variables for it; "env:NAME" takes another variable\'s value.',
+    )
+    permissions: Literal["ask", "allow", "deny"] = Field(
+        default="ask", description="Its permission requests: ask a person, allow all, or deny all."
+    )
+    idle_after: Duration | None = Field(default=None, description="Overrides the gateway's idle_after.")
+    trace: str | None = Field(
+        default=None,
+        description="A directory that keeps what it and the gateway say on the wire, as `semel fold` reads "
+        "it; relative to this file. It grows, and holds all texts. Default: not kept.",
+    )
+
+    @model_validator(mode="after")
+    def _command_fits_kind(self) -> Self:
+        if self.kind == "acp" and self.command is None:
+            raise ValueError('an agent of kind "acp" needs a command, like command = ["codex-acp"]')
+        if self.kind == "demo" and self.command is not None:
+            raise ValueError('an agent of kind "demo" has no command: it is bundled')
+        return self
+
+
+class Channel(BaseModel):
+    """`[channels.NAME]`: what every kind has. The rest is the kind's own and checked against it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    kind: str = Field(description='What it is: "webhook".')
+    narration: Literal["last", "all"] = Field(
+        default="last", description="What it delivers of a turn: the closing text, or every block of text."
+    )
+    resend_unknown: bool = Field(
+        default=False,
+        description="After an unknown outcome, send again (visibly marked) where the platform "
+        "could not fold the repeat, instead of holding the message for a person to decide.",
+    )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Destination(Table):
+    """`[destinations.NAME]`"""
+
+    channel: str = Field(description="The name of a channel above.")
+    address: str = Field(min_length=1, description="The address there, as that channel writes it.")
+    allow: list[str] = Field(
+        default_factory=list,
+        description='The sessions that may speak there, as patterns like "main:*". Default: none.',
+    )
+
+
+class Node(Table):
+    """`[nodes.NAME]`"""
+
+    token: str = Field(
+        description='What it shows to report: "env:NAME" or "file:PATH", of 16 or more characters, its own alone.'
+    )
+    sessions: list[str] = Field(
+        default_factory=list,
+        description='The sessions it may report to, as patterns like "main:ci:*". Default: none.',
+    )
+
+    @field_validator("token")
+    @classmethod
+    def _is_elsewhere(cls, token: str) -> str:
+        if not re.match("(env|file):.", token):
+            raise ValueError('write "env:NAME" or "file:PATH": the token itself does not belong in this file')
+        return token
+
+
+class Schedule(Table):
+    """`[schedules.NAME]`"""
+
+    cron: str | None = Field(default=None, description='Five fields, like "30 7 * * MON-FRI", or "@daily".')
+    at: Annotated[str | None, BeforeValidator(written)] = Field(
+        default=None, description='Once: a date and time, like "2030-03-29 07:30", in `tz` if it names no offset.'
+    )
+    every: Annotated[str | None, BeforeValidator(written)] = Field(
+        default=None, description='An interval, like "90s", "10m", "2h" or "1d", counted from when it was first read.'
+    )
+    tz: str = Field(default="UTC", description='The time zone of `cron` and `at`, like "Europe/Berlin".')
+    session: str | None = Field(
+        default=None,
+        description="Where it is heard. Default: a session of its own, schedule:NAME, which has no home.",
+    )
+    text: str = Field(min_length=1, description="What the agent is asked at each firing.")
+    downtime: Literal["skip", "once", "all"] = Field(
+        default="once",
+        description="Firings that were missed while the gateway was down: skip them, fire once for all, or fire all "
+        "(at most the newest 100).",
+    )
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> Self:
+        given = [form for form in ("cron", "at", "every") if getattr(self, form) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a schedule has exactly one of cron, at and every; here: {', '.join(given) or 'none'}")
+        if self.session is not None:
+            identity.check_session_key(self.session)
+        schedule.read(self.form, self.spec, zone(self.tz))
+        return self
+
+    @property
+    def form(self) -> schedule.Form:
+        return "cron" if self.cron is not None else "at" if self.at is not None else "every"
+
+    @property
+    def spec(self) -> str:
+        return str(getattr(self, self.form))
+
+
+class Heartbeat(Table):
+    """`[heartbeat]`"""
+
+    sessions: list[str] = Field(
+        default_factory=list, description='The sessions that get heartbeats, as patterns like "main:*". Default: none.'
+    )
+    every: Duration = Field(
+        default=1800.0, ge=1, description="A session where nothing happened for so long gets a turn."
+    )
+    text: str = Field(default=HEARTBEAT_TEXT, min_length=1, description="What the agent is asked.")
+    quiet: str = Field(
+        default=QUIET_WORD, min_length=1, description="An answer of exactly this word says nothing: nobody sees it."
+    )
+    hours: str | None = Field(
+        default=None, description='Active hours, like "08:00-22:00"; what falls due outside waits. Default: always.'
+    )
+    tz: str = Field(default="UTC", description="The time zone of `hours`.")
+
+    @field_validator("hours")
+    @classmethod
+    def _are_hours(cls, hours: str | None) -> str | None:
+        if hours is not None:
+            read_hours(hours)
+        return hours
+
+    @field_validator("tz")
+    @classmethod
+    def _is_a_zone(cls, tz: str) -> str:
+        zone(tz)
+        return tz
+
+
+class File(Table):
+    """The whole of semel.toml."""
+
+    gateway: Gateway = Gateway()
+    ledger: Ledger = Ledger()
+    agents: dict[Name, Agent] = Field(default_factory=dict)
+    channels: dict[Name, Channel] = Field(default_factory=dict)
+    destinations: dict[Name, Destination] = Field(default_factory=dict)
+    schedules: dict[Name, Schedule] = Field(default_factory=dict)
+    heartbeat: Heartbeat = Heartbeat()
+    nodes: dict[Name, Node] = Field(default_factory=dict)

@@ -1,0 +1,11 @@
+"""`semel exec`: a command that is run, watched, and reported until the gateway has it.
+
+    spool     what must not be lost: one directory a run, fsync'd, held by the process that runs it
+    output    what the command printed: kept in a file, shown on the terminal, a piece of it in the report
+    command   the process itself, in a session of its own
+    reports   the events that tell of it: their texts, their data
+    reporter  the thread that posts them, until each is acknowledged
+    watch     all of it together
+
+Read them in this order. docs/exec.md tells what a person may rely on.
+"""

@@ -1,0 +1,40 @@
+"""The log: structlog on stderr, for people on a terminal, JSON a line elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+
+
+def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False) -> None:
+    """Logs of Semel and of its libraries go one way. `verbose` adds debug lines, such as agents' stderr."""
+    human = how == "human" or (how == "auto" and sys.stderr.isatty())
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="%H:%M:%S" if human else "iso", utc=not human),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    last: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
+        if human
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("semel").setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -1,0 +1,191 @@
+"""The whole house: configuration -> ledger -> agents -> channels -> gateway -> HTTP. What `semel up` runs.
+
+async with open_house(config) as house:
+    ...                                  # it serves at house.url until the block ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import semel.channels
+from semel.agents.acp import AcpAgent, kill_group_if_same
+from semel.agents.found import found_on_path
+from semel.channels import ChannelError
+from semel.faces.config import ConfigError
+from semel.faces.config.load import Config
+from semel.faces.http import Server, Settings, TokenNeeded, make_app
+from semel.faces.http.server import bind
+from semel.gateway import Gateway
+from semel.gateway.settings import AgentSettings
+from semel.ledger.spawns import Left
+from semel.ledger.store import Store
+
+ADDRESS = "gateway.json"  # {"url", "pid"} while the gateway runs: how the CLI finds it
+TOKEN = "owner.token"  # whoever can read it is the owner
+
+
+class CannotStart(Exception):
+    """The gateway could not start, and this is why."""
+
+
+@dataclass
+class House:
+    """A gateway that runs, and its page."""
+
+    config: Config
+    gateway: Gateway
+    server: Server
+    stopped: bool = False
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    @property
+    def turns(self) -> int:
+        """How many turns run now."""
+        return len(self.gateway.turns.runs)
+
+    async def stop(self, at_once: asyncio.Event | None = None) -> None:
+        """End the gateway: running turns get the grace period, or what is left of it until `at_once`."""
+        if self.stopped:
+            return
+        self.stopped = True
+        ending = asyncio.create_task(self.gateway.stop(self.config.gateway.grace_s))
+        hurry = asyncio.create_task((at_once or asyncio.Event()).wait())
+        await asyncio.wait({ending, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not ending.done():
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
+            await self.gateway.stop(0.0)
+        else:
+            ending.result()
+
+
+@contextlib.asynccontextmanager
+async def open_house(config: Config) -> AsyncIterator[House]:
+    """Start everything; end it cleanly with the block.
+
+    Raises ConfigError, LedgerError (a second gateway, a newer ledger, a full disk ...), CannotListen, or
+    CannotStart; nothing is left running then.
+    """
+    settings = config.gateway
+    _prepare(config)
+    try:
+        channels = semel.channels.make_all(settings.channels)
+        http = _http_settings(config)
+    except (ChannelError, TokenNeeded) as error:
+        raise ConfigError(str(error)) from None
+    async with contextlib.AsyncExitStack() as stack:
+        store = await asyncio.to_thread(Store.open, settings.ledger)
+        stack.push_async_callback(asyncio.to_thread, store.close)
+        sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken
+        for sock in sockets:
+            stack.callback(sock.close)
+        agents = {name: _agent(agent, config) for name, agent in settings.agents.items()}
+        gateway = Gateway(settings, store, agents, channels, reap=_reap, found=_found)
+        house = House(config, gateway, Server(make_app(gateway, http), sockets, config.host))
+        stack.push_async_callback(house.server.stop)
+        stack.push_async_callback(house.stop)  # ends first: watchers see the last turns finish
+        await gateway.start()
+        await house.server.start()
+        with _announced(settings.data_dir, house.url):
+            yield house
+
+
+def _prepare(config: Config) -> None:
+    """The directories that are ours to make, for the owner's eyes only."""
+    settings = config.gateway
+    ours = [agent.cwd for agent in settings.agents.values() if agent.cwd.is_relative_to(settings.data_dir)]
+    try:
+        for place in (settings.data_dir, settings.ledger.parent, *ours):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotStart(f"{error.filename or settings.data_dir} cannot be made: {error.strerror}") from error
+
+
+def _http_settings(config: Config) -> Settings:
+    token = owner_token(config.gateway.data_dir)
+    for node in config.nodes:
+        if node.token == token:
+            raise ConfigError(f"[nodes.{node.name}] has the owner's token: a node needs its own")
+    return Settings(
+        listen=config.host,
+        token=token,
+        hosts=config.hosts,
+        nodes=config.nodes,
+        heartbeat=config.heartbeat,
+    )
+
+
+def owner_token(data_dir: Path) -> str:
+    """The owner's token, made at the first start. A file that others may read is refused."""
+    path = data_dir / TOKEN
+    try:
+        with contextlib.suppress(FileExistsError):
+            _write_private(path, secrets.token_urlsafe(32) + "\n")
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise CannotStart(f"{path} can be read by others. Keep it for yourself: chmod 600 {path}")
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotStart(f"{path} cannot be used: {error}") from error
+    if len(token) < 16:
+        raise CannotStart(f"{path} holds no token. Remove it, and the next start makes one")
+    return token
+
+
+def _write_private(path: Path, text: str) -> None:
+    """A new file of mode 0600, whole or not at all. Raises FileExistsError."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    try:
+        path.hardlink_to(fresh)
+    finally:
+        fresh.unlink()
+
+
+@contextlib.contextmanager
+def _announced(data_dir: Path, url: str) -> Iterator[None]:
+    """`gateway.json` stands while the gateway answers. One that a killed gateway left is replaced."""
+    path = data_dir / ADDRESS
+    path.unlink(missing_ok=True)
+    _write_private(path, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _agent(settings: AgentSettings, config: Config) -> AcpAgent:
+    return AcpAgent(
+        settings.name,
+        settings.command,
+        settings.cwd,
+        settings.env,
+        permissions=settings.permissions,
+        hidden=config.secrets,
+        trace=settings.trace,
+    )
+
+
+def _reap(left: Left) -> bool:
+    """Law 10: what a dead gateway left is ended, if it is still the process that was recorded."""
+    if left.pid is None or left.pgid is None or left.born is None:
+        return False
+    return kill_group_if_same(left.pid, left.pgid, left.born)
+
+
+def _found() -> list[dict[str, Any]]:
+    return [dict(found) for found in found_on_path()]

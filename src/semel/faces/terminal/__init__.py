@@ -1,0 +1,1 @@
+"""`semel chat`: a session in a terminal, full screen (`app`) or line by line (`lines`)."""

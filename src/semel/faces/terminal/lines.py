@@ -1,0 +1,143 @@
+"""`semel chat` line by line: for pipes, for screen readers, and for terminals that are not one.
+
+Each line of input is a message. What the session says is printed when it is final, in the order of the view.
+At the end of the input, the running turn is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from semel.faces.client import Address, NoGateway, OutcomeUnknown, Refused
+from semel.faces.safe import visible
+from semel.faces.terminal.link import Link, State
+from semel.faces.transcript import body, speaker
+
+Json = dict[str, Any]
+
+
+class Lines:
+    """Prints each final row once; reads lines on a thread, so that no input blocks the output."""
+
+    def __init__(self, data_dir: Path, session: str, sender: str):
+        self.link = Link(data_dir, session, self._changed)
+        self.sender = sender
+        self._printed: set[tuple[str, int]] = set()
+        self._start = True
+        self._moved = asyncio.Event()
+        self._sent = 0  # the event of the last message said here
+        self.failed = False
+
+    def _changed(self, rows: list[Json], state: State) -> None:
+        if state == "away":
+            self._tell("the gateway is away; trying again")
+        if state == "new":
+            self._start = False  # nothing was there before
+        for row in sorted(rows, key=lambda row: int(row["born"])):
+            name = ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
+            is_open = row.get("state") == "open"
+            if name in self._printed or row.get("gone") or (row.get("live") and not is_open):
+                continue
+            if (self._start and not is_open) or self._print(row):
+                self._printed.add(name)
+        self._start = self._start and state != "connected"
+        self._moved.set()
+
+    def _print(self, row: Json) -> bool:
+        """Print a row if it is worth a line. What was there before the chat began is not repeated."""
+        if "seq" in row:
+            if row["role"] == "user" and row.get("sender") == self.sender:
+                return True
+            text = f"{speaker(row)}: {body(row)}"
+            sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
+            sys.stdout.flush()
+        elif row["kind"] == "tool" and row.get("status") in ("done", "failed", "cancelled"):
+            self._tell(f"tool {row.get('title', '')}: {row['status']}")
+        elif row["kind"] in ("permission", "ask") and row.get("state") == "open":
+            names = ", ".join(f"/{n} {o['name']}" for n, o in enumerate(row.get("options", []), 1))
+            self._tell(f"the agent asks: {row.get('title') or row['text']}  ({names})")
+        else:
+            return False
+        return True
+
+    def _tell(self, text: str) -> None:
+        sys.stderr.write(f"[{visible(text)}]\n")
+        sys.stderr.flush()
+
+    async def run(self) -> int:
+        following = asyncio.create_task(self.link.run())
+        lines = read_lines()
+        try:
+            while (line := await self._next(lines, following)) is not None:
+                if line.strip():
+                    await self._take(line.rstrip("\n"))
+            await self._quiet(following)
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+        return 1 if self.failed else 0
+
+    async def _next(self, lines: asyncio.Queue[str | None], following: asyncio.Task[None]) -> str | None:
+        got = asyncio.create_task(lines.get())
+        await asyncio.wait({got, following}, return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            got.cancel()
+            following.result()
+        return await got
+
+    async def _take(self, line: str) -> None:
+        """A message; `/1`, `/2` answer the open question, `/stop` stops the turn."""
+        try:
+            questions = self.link.view.questions()
+            if line == "/stop":
+                await self.link.stop(self.sender)
+            elif questions and line[:1] == "/" and line[1:].isdigit():
+                options = questions[0].get("options", [])
+                if 0 < int(line[1:]) <= len(options):
+                    option = options[int(line[1:]) - 1]["optionId"]
+                    await self.link.answer(questions[0]["id"], option, self.sender)
+            else:
+                self._sent = await self.link.say(line, self.sender)
+        except (NoGateway, Refused, OutcomeUnknown) as error:
+            self._tell(f"not sent: {error}")
+            self.failed = True
+
+    async def _quiet(self, following: asyncio.Task[None]) -> None:
+        """Until the last message's turn is over."""
+        while not following.done() and not self._over():
+            self._moved.clear()
+            moved = asyncio.create_task(self._moved.wait())
+            await asyncio.wait({moved, following}, return_when=asyncio.FIRST_COMPLETED)
+            moved.cancel()
+
+    def _over(self) -> bool:
+        view = self.link.view
+        heard = any(entry.get("event") == self._sent for entry in view.entries.values())
+        return not self._sent or (heard and not view.busy)
+
+
+def read_lines() -> asyncio.Queue[str | None]:
+    """Lines of stdin as they come, None at the end. The thread ends with the process."""
+    queue: asyncio.Queue[str | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop closed meanwhile
+            for line in sys.stdin:
+                loop.call_soon_threadsafe(queue.put_nowait, line)
+            loop.call_soon_threadsafe(queue.put_nowait, None)
+
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    return queue
+
+
+def run_lines(data_dir: Path, session: str, sender: str) -> int:
+    """Raises NoGateway where none runs at the start. Returns an exit code."""
+    Address.of(data_dir)
+    return asyncio.run(Lines(data_dir, session, sender).run())

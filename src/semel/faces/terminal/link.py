@@ -1,0 +1,86 @@
+"""The terminal's line to the gateway: one stream, resumed by rev for as long as the terminal is open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from semel.faces.client import Client, NoGateway, Refused
+from semel.faces.view import View
+
+Json = dict[str, Any]
+State = Literal["connecting", "connected", "away", "new"]
+
+PAUSES = (0.1, 0.3, 1.0, 2.0)
+
+
+class Link:
+    """Holds the view of one session up to date; calls `changed(rows, state)` after every change of either."""
+
+    def __init__(self, data_dir: Path, session: str, changed: Callable[[list[Json], State], None]):
+        self.data_dir = data_dir
+        self.session = session
+        self.view = View()
+        self.state: State = "connecting"
+        self._changed = changed
+        self._born = asyncio.Event()  # a new session exists once something was said in it
+        self.client: Client | None = None
+
+    def __repr__(self) -> str:
+        return f"<Link {self.session} {self.state} {self.view!r}>"
+
+    async def run(self) -> None:
+        """Until cancelled. A gateway that is away is tried again, ever more slowly, for ever."""
+        failures = 0
+        while True:
+            try:
+                async with Client(self.data_dir) as self.client:
+                    async for frame in self.client.stream(self.session, self.view.rev):
+                        failures = 0
+                        self.state = "connected"
+                        self._changed(self.view.apply(frame), self.state)
+            except NoGateway:
+                pass
+            except Refused as refused:
+                if refused.code != "no-such-session":
+                    raise
+                await self._wait_for_birth()
+                continue
+            self._tell("away")
+            await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
+            failures += 1
+
+    async def _wait_for_birth(self) -> None:
+        self._tell("new")
+        await self._born.wait()
+        self._born.clear()
+
+    def _tell(self, state: State) -> None:
+        if state != self.state:
+            self.state = state
+            self._changed([], state)
+
+    async def say(self, text: str, sender: str) -> int:
+        """Returns the event. Raises NoGateway, Refused or OutcomeUnknown."""
+        async with Client(self.data_dir) as client:
+            heard = await client.say(self.session, text, sender=sender)
+        self._born.set()
+        return int(heard["event"])
+
+    async def stop(self, by: str) -> bool:
+        async with Client(self.data_dir) as client:
+            return await client.stop(self.session, by)
+
+    async def answer(self, item: int, option: str | None, by: str) -> str:
+        async with Client(self.data_dir) as client:
+            return await client.answer(self.session, item, option, by)
+
+    async def older(self) -> list[Json]:
+        """The stretch before what the view holds; nothing where that is all."""
+        first = min(self.view.entries, default=0)
+        if not self.view.more or not first:
+            return []
+        async with Client(self.data_dir) as client:
+            return self.view.prepend(await client.history(self.session, first))

@@ -1,0 +1,96 @@
+"""The panel for a permission request or a question.
+
+It takes no key until a person goes to it (Tab, or a click): what somebody types while a request appears must
+never become an answer to it (Law 8: an update never moves the reader's input).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from semel.faces.safe import visible
+
+Json = dict[str, Any]
+
+
+def told(input: Any) -> str:
+    """What a tool is asked to do, as a person reads it: the command alone, or the fields, one a line."""
+    if not isinstance(input, dict):
+        return str(input or "")
+    if list(input) == ["command"]:
+        return str(input["command"])
+    return "\n".join(f"{key}: {value}" for key, value in input.items())
+
+
+class Question(Vertical):
+    """Shows the oldest open question; `Answered` tells what was chosen."""
+
+    class Answered(Message):
+        def __init__(self, item: int, option: str | None):
+            super().__init__()
+            self.item = item
+            self.option = option
+
+    def __init__(self) -> None:
+        super().__init__(id="question")
+        self.item: Json | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="asked")
+        yield OptionList(id="options", markup=False)
+        yield Static("Tab goes here · 1-9 or Enter answers · Esc goes back", id="hint")
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    def show(self, questions: list[Json]) -> None:
+        """The oldest open one; what is shown already stays as it is, with its highlight."""
+        item = questions[0] if questions else None
+        if (item and item["id"]) == (self.item and self.item["id"]):
+            return
+        self.item = item
+        had_focus = self.has_focus_within
+        self.display = item is not None
+        if item is not None:
+            self._fill(item, len(questions) - 1)
+        if had_focus:
+            self.screen.query_one("#prompt").focus()  # the next question is not answered by the same key press
+
+    def _fill(self, item: Json, further: int) -> None:
+        question = str(item.get("title") or item["text"].split("\n1. ")[0])  # its options stand below
+        asked = Text("The agent asks: ", "bold yellow").append(visible(question))
+        detail = visible(told(item.get("input")))
+        if detail:
+            asked.append("\n" + detail[:600], "dim")
+        if further:
+            asked.append(f"\n({further} more after this one)", "dim")
+        self.query_one("#asked", Static).update(asked)
+        options = self.query_one(OptionList)
+        options.clear_options()
+        names = [f"{n}  {visible(option['name'])}" for n, option in enumerate(item.get("options", []), 1)]
+        options.add_options([Option(name) for name in names])
+        options.highlighted = None
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self._choose(event.option_index)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "escape":
+            event.stop()
+            self.screen.query_one("#prompt").focus()
+        elif event.character and event.character in "123456789":
+            event.stop()
+            self._choose(int(event.character) - 1)
+
+    def _choose(self, index: int) -> None:
+        options = self.item.get("options", []) if self.item else []
+        if self.item is not None and 0 <= index < len(options):
+            self.post_message(self.Answered(self.item["id"], options[index]["optionId"]))

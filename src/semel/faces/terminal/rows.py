@@ -1,0 +1,184 @@
+"""One widget a row of the view: an entry, or an item beside the transcript."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Markdown, Static
+
+from semel.faces.safe import visible
+from semel.faces.transcript import body, marks, speaker
+
+Json = dict[str, Any]
+
+LINES = 6  # of a tool's output or a thought, until it is opened
+STATUS = {
+    "pending": ("○", "dim"), "running": ("◐", "cyan"), "done": ("●", "green"),
+    "failed": ("✗", "red"), "cancelled": ("⊘", "yellow"),
+}  # fmt: skip
+STEP = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
+
+
+def key(row: Json) -> str:
+    return f"entry-{row['seq']}" if "seq" in row else f"item-{row['id']}"
+
+
+def make(row: Json) -> Row:
+    if "seq" in row:
+        return AgentRow(row) if row["role"] == "agent" and not row.get("emoji") else EntryRow(row)
+    return ItemRow(row)
+
+
+def shown(row: Json) -> bool:
+    """Rows that have a place in the conversation. A question has its entry there, and its panel."""
+    return "seq" in row or row.get("kind") in ("tool", "thought", "plan", "permission", "notice")
+
+
+class Row(Vertical):
+    """A row; `want` is what it should show, `draw` shows it."""
+
+    def __init__(self, row: Json):
+        super().__init__(id=key(row), classes="row")
+        self.want = row
+        self.born = int(row["born"])
+        self.opened = False
+
+    async def draw(self) -> None:
+        raise NotImplementedError
+
+
+class EntryRow(Row):
+    """What a person said, an event, a notice: text as it is."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="head")
+        yield Static(classes="body", markup=False)
+
+    def on_mount(self) -> None:
+        self.set_class(True, f"role-{self.want['role']}")
+        self._draw()
+
+    async def draw(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        self.query_one(".head", Static).update(head(self.want))
+        self.query_one(".body", Static).update(visible(body(self.want)))
+
+
+class AgentRow(Row):
+    """What the agent said: Markdown, that grows at its end while it streams."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="head")
+        yield Markdown(parser_factory=_parser, classes="body")
+
+    async def on_mount(self) -> None:
+        self.set_class(True, "role-agent")
+        await self.draw()
+
+    async def draw(self) -> None:
+        self.query_one(".head", Static).update(head(self.want))
+        markdown = self.query_one(Markdown)
+        text = visible(body(self.want))
+        if text == markdown.source:
+            return
+        if markdown.source and text.startswith(markdown.source):
+            await markdown.append(text[len(markdown.source) :])
+        else:
+            await markdown.update(text)
+
+
+class ItemRow(Row):
+    """A tool call, a thought, a plan, a question: one line, and as much of its text as is asked for."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="head")
+        yield Static(classes="body", markup=False)
+
+    def on_mount(self) -> None:
+        self.set_class(True, f"kind-{self.want['kind']}")
+        self._draw()
+
+    async def draw(self) -> None:
+        self._draw()
+
+    def on_click(self, event: events.Click) -> None:
+        self.opened = not self.opened
+        self._draw()
+        event.stop()
+
+    def _draw(self) -> None:
+        self.query_one(".head", Static).update(item_head(self.want))
+        text = _excerpt(item_text(self.want), self.opened)
+        inside = self.query_one(".body", Static)
+        inside.update(text)
+        inside.display = bool(text)
+
+
+def head(entry: Json) -> Text:
+    line = Text(visible(speaker(entry)))
+    noted = [mark for mark in marks(entry) if mark != "live"]
+    if noted:
+        line.append("  " + visible(" · ".join(noted)), "dim")
+    return line
+
+
+def item_head(item: Json) -> Text:
+    kind, title = item["kind"], visible(" ".join(str(item.get("title") or "").split()))
+    if kind == "tool":
+        sign, style = STATUS.get(item.get("status", ""), ("○", "dim"))
+        line = Text(f"{sign} ", style).append(title or "a tool", "bold")
+        if item.get("exit") not in (None, 0):
+            line.append(f"  exit {item['exit']}", "red")
+        return line
+    if kind == "permission":
+        return Text("? ", "yellow").append(title, "bold").append(f"  {_fate(item)}", "dim")
+    return Text({"thought": "thought", "plan": "plan"}.get(kind, ""), "dim italic")
+
+
+def _fate(item: Json) -> str:
+    state = str(item.get("state", "open"))
+    if state != "answered":
+        return state
+    names = {option["optionId"]: option["name"] for option in item.get("options", [])}
+    by = f" by {item['by']}" if item.get("by") else ""
+    return visible(f"{names.get(item.get('answer', ''), item.get('answer', ''))}{by}")
+
+
+def item_text(item: Json) -> str:
+    """A tool's output as head, stated gap and tail (Law 8); a plan as a list; else its text."""
+    if item["kind"] == "plan":
+        steps = item.get("entries", [])
+        return "\n".join(visible(f"{STEP.get(s.get('status'), '☐')} {s.get('content', '')}") for s in steps)
+    text = str(item.get("text", ""))
+    if item.get("truncated") or item.get("tail"):
+        text += f"\n… {item.get('gap', '')} left out …\n{item.get('tail', '')}"
+    return visible(text).rstrip("\n")
+
+
+def _excerpt(text: str, opened: bool) -> str:
+    lines = text.split("\n")
+    if opened or len(lines) <= LINES + 1:
+        return text
+    return "\n".join([*lines[:LINES], f"… {len(lines) - LINES} more lines (ctrl+o)"])
+
+
+def _parser() -> MarkdownIt:
+    """Markdown as chats have it: a line break that the agent wrote is a line break."""
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser.core.ruler.push("hard_breaks", _hard_breaks)
+    return parser
+
+
+def _hard_breaks(state: StateCore) -> None:
+    for token in state.tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"

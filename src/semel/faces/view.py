@@ -1,0 +1,108 @@
+"""A watcher's copy of one session: a snapshot, and the changes since (Law 8).
+
+Entries are kept by `seq`, items by `id`; the order a person sees is that of `born`. A frame that was seen
+already changes nothing, so a reconnecting watcher may be sent more than it lacks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass
+class View:
+    rev: int | None = None  # None: nothing seen yet
+    session: Json = field(default_factory=dict)
+    entries: dict[int, Json] = field(default_factory=dict)
+    items: dict[int, Json] = field(default_factory=dict)
+    more: bool = False  # there is older history than what is held
+
+    def __repr__(self) -> str:
+        state = self.session.get("state", "unknown")
+        return f"<View rev={self.rev} {state} entries={len(self.entries)} items={len(self.items)}>"
+
+    def apply(self, frame: Json) -> list[Json]:
+        """Take a frame in. Returns what changed: entries and items whole, as they stand now.
+
+        Those that are not in the view any more carry `"gone": True`.
+        """
+        if frame["type"] == "snapshot":
+            return self._replace(frame)
+        touched: dict[tuple[str, int], Json] = {}
+        for change in frame["changes"]:
+            if self.rev is None or change["rev"] > self.rev:
+                self._change(change, touched)
+        self.rev = max(self.rev or 0, frame["rev"])
+        return list(touched.values())
+
+    def _replace(self, frame: Json) -> list[Json]:
+        """A snapshot counts for its stretch. Older rows stay, unless its rev is lower: another ledger's."""
+        before = {**self.entries, **{-id: item for id, item in self.items.items()}}
+        rows = [*frame["entries"], *frame["items"]]
+        oldest = min((int(row["born"]) for row in rows), default=0)
+        keep = frame["more"] and frame["rev"] >= (self.rev or 0)
+        older = [row for row in before.values() if keep and int(row["born"]) < oldest]
+        self.more = self.more if older else frame["more"]
+        self.rev = frame["rev"]
+        self.session = frame["session"]
+        self.entries = {row["seq"]: row for row in [*older, *rows] if "seq" in row}
+        self.items = {row["id"]: row for row in [*older, *rows] if "seq" not in row}
+        gone = [{**row, "gone": True} for key, row in before.items() if not self._holds(key)]
+        return [*gone, *sorted(rows, key=lambda row: int(row["born"]))]
+
+    def _holds(self, key: int) -> bool:
+        return key in self.entries if key > 0 else -key in self.items
+
+    def _change(self, change: Json, touched: dict[tuple[str, int], Json]) -> None:
+        body = {key: value for key, value in change.items() if key != "op"}
+        match change["op"]:
+            case "entry":
+                self.entries[change["seq"]] = touched["seq", change["seq"]] = body
+            case "item":
+                self.items[change["id"]] = touched["id", change["id"]] = body
+            case "append":
+                if entry := self.entries.get(change["seq"]):
+                    self.entries[change["seq"]] = touched["seq", change["seq"]] = _longer(entry, change)
+            case "output":
+                if item := self.items.get(change["id"]):
+                    self.items[change["id"]] = touched["id", change["id"]] = _longer(item, change)
+            case "gone":
+                if entry := self.entries.pop(change["seq"], None):
+                    touched["seq", change["seq"]] = {**entry, "gone": True}
+            case "session":
+                self.session = {**self.session, **{k: v for k, v in body.items() if k != "rev"}}
+                if "turn" not in body:
+                    self.session.pop("turn", None)
+
+    def prepend(self, older: Json) -> list[Json]:
+        """Take older history in; what is held already stays as it is."""
+        fresh = [entry for entry in older["entries"] if entry["seq"] not in self.entries]
+        fresh += [item for item in older["items"] if item["id"] not in self.items]
+        self.entries = {e["seq"]: e for e in fresh if "seq" in e} | self.entries
+        self.items = {i["id"]: i for i in fresh if "seq" not in i} | self.items
+        self.more = older["more"]
+        return sorted(fresh, key=lambda row: int(row["born"]))
+
+    def ordered(self) -> list[Json]:
+        """Entries and items as a person sees them."""
+        return sorted((*self.entries.values(), *self.items.values()), key=lambda row: int(row["born"]))
+
+    @property
+    def busy(self) -> bool:
+        """A turn runs, or an event waits for one."""
+        return self.session.get("state", "idle") != "idle" or bool(self.session.get("waiting"))
+
+    def questions(self) -> list[Json]:
+        """Permission requests and questions that wait for an answer, oldest first."""
+        return [
+            item
+            for item in self.ordered()
+            if item.get("kind") in ("permission", "ask") and "seq" not in item and item.get("state") == "open"
+        ]
+
+
+def _longer(row: Json, change: Json) -> Json:
+    return {**row, "text": row["text"] + change["text"], "rev": change["rev"]}

@@ -1,0 +1,68 @@
+"""Waiting for the answer to one message: what `semel say --wait` does, for programs too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from semel.faces.client import Client, NoGateway
+from semel.faces.view import View
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Answer:
+    """What came after the message: the agent's entries and notices, in order. `failed` says why it failed."""
+
+    entries: list[Json] = field(default_factory=list)
+    failed: str | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        return [e["text"] for e in self.entries if e["role"] == "agent" and not e.get("superseded")]
+
+
+async def wait_for_answer(
+    client: Client, session: str, event: int, tell: Callable[[str], None], patience: float = 30.0
+) -> Answer:
+    """Wait until the session is idle after this event; for a gateway that restarts, `patience` seconds.
+
+    `tell` is given what a person should know meanwhile: notices, and that a permission is asked for.
+    """
+    view, told = View(), set[int]()
+    loop = asyncio.get_running_loop()
+    until = loop.time() + patience
+    while True:
+        try:
+            async for frame in client.stream(session, view.rev):
+                until = loop.time() + patience
+                view.apply(frame)
+                _ask_aloud(view, session, told, tell)
+                if (answer := _answer(view, event)) is not None:
+                    return answer
+        except NoGateway:
+            if loop.time() > until:
+                raise
+        await asyncio.sleep(0.3)
+
+
+def _answer(view: View, event: int) -> Answer | None:
+    """What followed the event's entry, once nothing runs and nothing waits."""
+    rows = view.ordered()
+    start = next((n for n, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)
+    if start is None or view.busy:
+        return None
+    after = [row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")]
+    failed = next((row["text"] for row in after if row.get("kind") == "turn.failed"), None)
+    return Answer(after, failed)
+
+
+def _ask_aloud(view: View, session: str, told: set[int], tell: Callable[[str], None]) -> None:
+    for question in view.questions():
+        if question["id"] not in told:
+            told.add(question["id"])
+            asked = question.get("title") or question["text"]
+            tell(f"the agent asks: {asked} (answer it with: semel chat {session})")

@@ -1,0 +1,69 @@
+-- name: schedule_get
+-- one schedule, by its name
+SELECT id, name, session, text, form, spec, tz, downtime, source, enabled, anchor, due, fired, event, error, at
+FROM schedule WHERE name = :name
+
+-- name: schedule_put
+-- a new schedule, or a new meaning of a name: what it fired before stays known
+INSERT INTO schedule(name, session, text, form, spec, tz, downtime, source, enabled, anchor, due, at)
+VALUES(:name, :session, :text, :form, :spec, :tz, :downtime, :source, :enabled, :at, :due, :at)
+ON CONFLICT(name) DO UPDATE SET session = :session, text = :text, form = :form, spec = :spec, tz = :tz,
+  downtime = :downtime, source = :source, enabled = :enabled, anchor = :at, due = :due, error = NULL, at = :at
+
+-- name: schedule_source
+-- the same schedule is told by someone else now
+UPDATE schedule SET source = :source, downtime = :downtime WHERE id = :id
+
+-- name: schedule_drop
+-- it is no more; its firings stay
+DELETE FROM schedule WHERE id = :id
+
+-- name: schedule_fired
+-- the series moves on, in the transaction that heard the firing
+UPDATE schedule SET due = :due, fired = coalesce(:fired, fired), event = coalesce(:event, event) WHERE id = :id
+
+-- name: schedule_turn
+-- paused or resumed
+UPDATE schedule SET enabled = :enabled, due = :due, error = :error WHERE id = :id
+
+-- name: schedules_due
+-- what must fire now, oldest first
+SELECT id, name, session, text, form, spec, tz, downtime, source, enabled, anchor, due, fired, event, error, at
+FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due <= :now ORDER BY due LIMIT :limit
+
+-- name: schedule_next
+-- when to look again
+SELECT due FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due > :now ORDER BY due LIMIT 1
+
+-- name: schedules_all
+-- every schedule, by name, with the turn of its last firing
+SELECT s.id, s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, s.source, s.enabled, s.due, s.fired, s.event, s.error,
+  h.turn, t.state
+FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+WHERE s.name > :after ORDER BY s.name LIMIT :limit
+
+-- name: schedules_of_session
+-- the schedules of one session, by name, with the turn of their last firing
+SELECT s.id, s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, s.source, s.enabled, s.due, s.fired, s.event, s.error,
+  h.turn, t.state
+FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+WHERE s.session = :session ORDER BY s.name
+
+-- name: schedule_one
+-- one schedule, with the turn of its last firing
+SELECT s.id, s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, s.source, s.enabled, s.due, s.fired, s.event, s.error,
+  h.turn, t.state
+FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+WHERE s.name = :name
+
+-- name: sessions_since
+-- sessions made after the ones that are known
+SELECT id, key FROM session WHERE id > :after ORDER BY id LIMIT :limit
+
+-- name: session_pulse
+-- whether anything happens in a session, and when it last did
+SELECT s.id, s.key, s.agent, s.home, s.turn, s.wake_at,
+  max(s.at,
+    coalesce((SELECT e.at FROM entry e WHERE e.session = s.id AND e.seq = s.seq), 0),
+    coalesce((SELECT t.ended FROM turn t WHERE t.session = s.id AND t.epoch = s.epoch), 0)) AS quiet
+FROM session s WHERE s.id = :id

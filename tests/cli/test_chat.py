@@ -1,0 +1,245 @@
+"""`semel chat` on a full screen, over a real gateway with the demo agent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_house import PATIENCE, Cli, until
+from textual.pilot import Pilot
+from textual.widgets import Markdown, Static
+
+from semel.faces.config.load import load
+from semel.faces.run import House, open_house
+from semel.faces.terminal.app import ChatApp
+from semel.faces.terminal.prompt import Prompt
+from semel.faces.terminal.question import Question
+from semel.faces.terminal.rows import AgentRow, ItemRow, Row
+
+
+def house_in(data: Path) -> contextlib.AbstractAsyncContextManager[House]:
+    return open_house(load(data_dir=data, listen="127.0.0.1:0", env={"HOME": str(data)}))
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with house_in(tmp_path) as house:
+        yield house
+        assert (await house.gateway.doctor())["ok"]
+
+
+@contextlib.asynccontextmanager
+async def chat(data: Path, session: str = "main") -> AsyncIterator[Pilot[None]]:
+    app = ChatApp(data, session, "ann")
+    async with app.run_test(size=(90, 30)) as pilot:
+        yield pilot
+
+
+async def seen(pilot: Pilot[None], what: Callable[[], Any], why: str) -> None:
+    """Wait until it is on the screen."""
+    async with asyncio.timeout(PATIENCE):
+        while not what():
+            await pilot.pause(0.02)
+    await pilot.pause()
+    assert what(), why
+
+
+async def type_in(pilot: Pilot[None], text: str) -> None:
+    pilot.app.query_one(Prompt).insert(text)
+    await pilot.press("enter")
+
+
+def rows(pilot: Pilot[None]) -> list[str]:
+    """The rows as they stand on the screen, one text each."""
+    return [_text(row) for row in pilot.app.query(Row) if row.query(".body")]
+
+
+def _text(row: Row) -> str:
+    if isinstance(row, AgentRow):
+        return row.query_one(Markdown).source
+    return str(row.query_one(".body", Static).content)
+
+
+def app_of(pilot: Pilot[None]) -> ChatApp:
+    assert isinstance(pilot.app, ChatApp)
+    return pilot.app
+
+
+def idle(pilot: Pilot[None]) -> bool:
+    app = app_of(pilot)
+    return app.link.state == "connected" and not app.link.view.busy and not app._dirty
+
+
+async def test_what_is_said_and_answered_stands_on_the_screen_once(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, "say: ha, ha")
+        await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "both")
+        assert rows(pilot) == ["say: ha, ha", "ha, ha"]
+        assert pilot.app.query_one(Prompt).text == ""
+
+
+async def test_a_session_is_seen_as_it_was_by_who_comes_later(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, "tool")
+        await seen(pilot, lambda: len(rows(pilot)) >= 3 and idle(pilot), "the tool call")
+        live = rows(pilot)
+    async with chat(tmp_path) as pilot:
+        await seen(pilot, lambda: rows(pilot) == live, "the same rows")
+
+
+async def test_enter_sends_and_ctrl_j_is_a_new_line(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await pilot.press("a", "ctrl+j", "b")
+        assert pilot.app.query_one(Prompt).text == "a\nb"
+        await pilot.press("enter")
+        await seen(pilot, lambda: rows(pilot) and idle(pilot), "the message")
+        assert rows(pilot)[0] == "a\nb"
+
+
+async def test_up_brings_back_what_was_said_and_down_the_draft(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        prompt = pilot.app.query_one(Prompt)
+        for text in ("one", "two"):
+            await type_in(pilot, text)
+            await seen(pilot, lambda: text in rows(pilot) and idle(pilot), "it")  # noqa: B023
+        prompt.insert("draft")
+        await pilot.press("up")
+        assert prompt.text == "two"
+        await pilot.press("up", "up")
+        assert prompt.text == "one"
+        await pilot.press("down", "down")
+        assert prompt.text == "draft"
+
+
+async def test_keys_typed_while_a_question_appears_never_answer_it(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, "permission")
+        question = pilot.app.query_one(Question)
+        await seen(pilot, lambda: question.display, "the question")
+        await pilot.press("1", "2")
+        assert pilot.app.query_one(Prompt).text == "12"
+        assert app_of(pilot).link.view.questions()
+        await pilot.press("tab", "1")
+        await seen(pilot, lambda: idle(pilot), "the end")
+        assert rows(pilot)[-1] == "Thank you, it is tidy now."
+        assert not question.display
+        assert pilot.app.query_one(Prompt).text == "12"
+        assert pilot.app.focused is pilot.app.query_one(Prompt)
+
+
+async def test_escape_stops_the_running_turn(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, "slow")
+        await seen(pilot, lambda: any("One word" in row for row in rows(pilot)), "the beginning")
+        await pilot.press("escape")
+        await seen(pilot, lambda: idle(pilot) and "Stopped" in rows(pilot)[-1], "the end")
+        assert app_of(pilot).link.view.ordered()[1]["partial"]
+
+
+async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, "long 60")
+        await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the text")
+        log = app_of(pilot).log_view
+        assert app_of(pilot).at_bottom
+        await pilot.press("pageup")
+        await seen(pilot, lambda: not app_of(pilot).at_bottom, "older text")
+        place = log.scroll_offset.y
+        await house.gateway.say("main", "long 40", sender="bob")
+        await seen(pilot, lambda: len(rows(pilot)) == 4 and idle(pilot), "more text")
+        assert log.scroll_offset.y == place
+        assert "new below" in str(pilot.app.query_one("#status", Static).content)
+        await pilot.press("ctrl+end")
+        await seen(pilot, lambda: app_of(pilot).at_bottom, "the newest text")
+
+
+async def test_older_text_comes_when_a_reader_gets_there(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.faces.terminal.app.FIRST", 20)
+    for n in range(15):
+        await house.gateway.report("main", "tick", f"tick {n}\n\n\n", wakes=False)
+        await house.gateway.report("main", "tock", f"tock {n}", wakes=False)
+    async with chat(tmp_path) as pilot:
+        await seen(pilot, lambda: len(rows(pilot)) == 20, "the newest twenty")
+        assert rows(pilot)[-1] == "tock 14"
+        for _ in range(12):
+            await pilot.press("pageup")
+        await seen(pilot, lambda: len(rows(pilot)) == 30, "all of them")
+        assert rows(pilot)[:2] == ["tick 0\n\n\n", "tock 0"]
+
+
+async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path: Path) -> None:
+    async with house_in(tmp_path):
+        app = ChatApp(tmp_path, "main", "ann")
+        running = app.run_test(size=(90, 30))
+        pilot = await running.__aenter__()
+        await type_in(pilot, "say: before")
+        await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the answer")
+    try:
+        await seen(pilot, lambda: app.link.state == "away", "that it is gone")
+        assert "away" in str(app.query_one("#status", Static).content)
+        app.query_one(Prompt).insert("an unsent draft")
+        async with house_in(tmp_path) as house:  # on another port
+            await house.gateway.say("main", "say: after", sender="bob")
+            await seen(pilot, lambda: len(rows(pilot)) == 4 and idle(pilot), "what came since")
+            assert rows(pilot) == ["say: before", "before", "say: after", "after"]
+            assert app.query_one(Prompt).text == "an unsent draft"
+    finally:
+        await running.__aexit__(None, None, None)
+
+
+async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.faces.client.RETRIES", (0.01,))
+    async with house_in(tmp_path):
+        app = ChatApp(tmp_path, "main", "ann")
+        running = app.run_test(size=(90, 30))
+        pilot = await running.__aenter__()
+        await seen(pilot, lambda: app.link.state == "new", "a new session")
+    try:
+        await type_in(pilot, "are you there")
+        prompt = app.query_one(Prompt)
+        await seen(pilot, lambda: prompt.text == "are you there", "the text, again")
+        assert "not sent" in str(app.query_one("#note", Static).content)
+    finally:
+        await running.__aexit__(None, None, None)
+
+
+async def test_tool_output_is_cut_until_it_is_opened(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, '[[script [{"tool": "count", "output": ["1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"]}]]]')
+        await seen(pilot, lambda: pilot.app.query(ItemRow) and idle(pilot), "the tool call")
+        item = pilot.app.query(ItemRow).first()
+        await seen(pilot, lambda: "3 more lines" in _text(item), "the excerpt")
+        await pilot.press("ctrl+o")
+        await seen(pilot, lambda: _text(item).endswith("\n9"), "all of it")
+
+
+def test_it_works_in_a_real_terminal(cli: Cli) -> None:
+    if not shutil.which("tmux"):
+        pytest.skip("tmux is not installed")
+    process = cli.up()
+    tmux = ["tmux", "-L", f"semel-{process.pid}"]
+    try:
+        command = f"SEMEL_DATA={cli.data} {sys.executable} -m semel chat main; echo it ended with $?; exec cat"
+        subprocess.run([*tmux, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command], check=True)
+        until(lambda: "say something" in screen(tmux), "an empty chat")
+        subprocess.run([*tmux, "send-keys", "say: it is **bold**", "Enter"], check=True)
+        until(lambda: "\n it is bold" in screen(tmux), "the answer, as Markdown")
+        subprocess.run([*tmux, "send-keys", "C-d"], check=True)
+        until(lambda: "it ended with 0" in screen(tmux), "the end")
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+def screen(tmux: list[str]) -> str:
+    return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,169 @@
+"""Every command against a running gateway: what it prints, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+
+from cli_house import PATIENCE, Cli, heard
+
+
+def test_say_returns_when_the_message_is_in_the_ledger(house: Cli) -> None:
+    done = house("say", "say", "hello")
+    assert done.stdout == ""
+    assert done.stderr.startswith("accepted: e")
+    assert house.json("show", "say")[0]["text"] == "hello"
+
+
+def test_say_wait_prints_the_answer_and_nothing_else(house: Cli) -> None:
+    assert house("say", "wait", "say: forty-two", "--wait").stdout == "forty-two\n"
+
+
+def test_a_message_said_again_with_its_id_is_heard_once(house: Cli) -> None:
+    first = house.json("say", "once", "say: hi", "--id", "k1", "--wait")
+    again = house.json("say", "once", "say: hi", "--id", "k1", "--wait")
+    assert (first["status"], again["status"]) == ("accepted", "duplicate")
+    assert first["event"] == again["event"]
+    assert [entry["text"] for entry in again["entries"]] == ["hi"]
+    assert [entry["role"] for entry in house.json("show", "once")] == ["user", "agent"]
+
+
+def test_other_words_under_the_same_id_are_refused(house: Cli) -> None:
+    house("say", "conflict", "one", "--id", "k1")
+    done = house("say", "conflict", "two", "--id", "k1", rc=1)
+    assert "first content stays" in done.stderr
+
+
+def test_text_comes_from_stdin_too_with_every_line_of_it(house: Cli) -> None:
+    house("say", "stdin", "-", stdin="one\ntwo\n")
+    assert house.json("show", "stdin")[0]["text"] == "one\ntwo\n"
+
+
+def test_a_turn_that_fails_is_told_with_exit_code_one(house: Cli) -> None:
+    done = house("say", "fails", "error", "--wait", rc=1)
+    assert "the turn failed" in done.stderr
+
+
+def test_nothing_to_say_is_wrong_usage(house: Cli) -> None:
+    assert "empty" in house("say", "empty", "  ", rc=2).stderr
+    assert "session key" in house("say", "not a key", "hi", rc=2).stderr
+
+
+def test_sessions_are_rows_in_a_pipe_and_json_where_asked(house: Cli) -> None:
+    house("say", "listed", "say: it", "--wait")
+    rows = [line.split("\t") for line in house("sessions").stdout.splitlines()]
+    row = next(row for row in rows if row[0] == "listed")
+    assert row[1:4] == ["idle", "demo", "2"]
+    assert row[-1] == "it"
+    assert any(session["key"] == "listed" for session in house.json("sessions"))
+
+
+def test_show_prints_the_transcript_in_order(house: Cli) -> None:
+    house("say", "shown", "one\n\ntwo", "--wait", "--sender", "ann")
+    lines = house("show", "shown").stdout.splitlines()
+    assert lines[0].split(" ", 4)[-1].endswith("ann: one")
+    assert lines[1:3] == ["", "    two"]
+    assert house("show", "shown", "-n", "1").stdout.count("agent: ") == 1
+    assert "ann" not in house("show", "shown", "-n", "1").stdout
+
+
+def test_a_session_that_is_not_there_is_named(house: Cli) -> None:
+    done = house("show", "nowhere", rc=1)
+    assert "there is no session 'nowhere'" in done.stderr
+    assert done.stdout == ""
+
+
+def test_export_writes_markdown_or_a_json_object_a_line(house: Cli) -> None:
+    house("say", "exported", "say: **bold**", "--wait")
+    markdown = house("export", "exported").stdout
+    assert markdown.startswith("# exported\n")
+    assert "\n**bold**\n" in markdown
+    house("export", "exported", "-f", "jsonl", "-o", "out.jsonl")
+    lines = (house.home / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line)["role"] for line in lines] == ["user", "agent"]
+    assert json.loads(lines[1])["text"] == "**bold**"
+    assert "cannot be written" in house("export", "exported", "-o", "no/such/dir", rc=1).stderr
+
+
+def test_why_tells_the_story_of_an_id_as_it_was_printed(house: Cli) -> None:
+    accepted = house("say", "story", "say: told").stderr.split()[1]
+    house("say", "story", "say: more", "--wait")
+    told = house("why", accepted).stdout
+    assert f"{accepted}: heard message" in told
+    assert "'told' -> said, entry" in told
+    assert house("why", "story#1").stdout == told
+    assert house.json("why", accepted)["kind"] == "event"
+    assert "nothing is known of" in house("why", "e999999", rc=1).stderr
+
+
+def test_doctor_tells_every_law_and_that_they_hold(house: Cli) -> None:
+    told = house("doctor").stdout
+    assert told.splitlines()[-1] == "all laws hold"
+    report = house.json("doctor")
+    assert report["ok"]
+    assert len([line for line in told.splitlines() if line.startswith("ok ")]) == len(report["books"])
+
+
+def test_the_outbox_of_page_and_terminal_is_empty(house: Cli) -> None:
+    assert house("outbox", "list").stdout == ""
+    assert house.json("outbox", "list") == []
+    assert "no part 99" in house("outbox", "show", "p99", rc=1).stderr
+    assert "is not a part's id" in house("outbox", "drop", "e1", rc=2).stderr
+    assert "must be one of" in house("outbox", "list", "--state", "gone", rc=2).stderr
+
+
+def test_plain_chat_reads_lines_and_prints_what_is_final(house: Cli) -> None:
+    done = house("chat", "lines", stdin="say: one\nsay: two\n")
+    assert done.stdout.splitlines() == ["agent: one", "agent: two"]
+    assert house.json("show", "lines")[0]["text"] == "say: one"
+
+
+def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:
+    process = house.start("chat", "asks")
+    assert process.stdin is not None
+    process.stdin.write("permission\n")
+    process.stdin.flush()
+    assert "/1 Allow once" in heard(process, "the agent asks")
+    process.stdin.write("/1\n")
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert said.splitlines()[-1] == "agent: Thank you, it is tidy now."
+    assert process.returncode == 0
+
+
+def test_version_and_help_need_no_gateway(cli: Cli) -> None:
+    assert cli("version").stdout.startswith("semel 0.")
+    assert cli.json("version")["sqlite"] >= "3.5"
+    assert cli("--version").stdout.startswith("semel 0.")
+    assert "Usage" in cli("say", "--help").stdout
+    assert cli("nonsense", rc=2).stdout == ""
+
+
+def test_init_writes_a_file_that_loads_and_never_overwrites_one(cli: Cli) -> None:
+    cli("init")
+    written = (cli.home / "semel.toml").read_text()
+    assert "[gateway]" in written
+    assert "was left as it is" in cli("init", rc=1).stderr
+    assert (cli.home / "semel.toml").read_text() == written
+    assert "no gateway is running" in cli("sessions", rc=1).stderr  # the file was read, and is in order
+
+
+def test_without_a_gateway_it_is_said_how_to_start_one(cli: Cli) -> None:
+    for command in (["sessions"], ["say", "main", "hi"], ["chat"], ["outbox", "list"], ["why", "e1"]):
+        assert "Start one with: semel up" in cli(*command, rc=1).stderr
+
+
+def test_doctor_without_a_gateway_or_a_ledger_says_so(cli: Cli) -> None:
+    assert "There is no ledger at" in cli("doctor", rc=1).stderr
+
+
+def test_fold_prints_what_a_person_would_have_seen_one_object_a_line(cli: Cli) -> None:
+    def update(text: str) -> str:
+        chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+        params = {"sessionId": "s", "update": chunk}
+        return json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    (cli.home / "trace.jsonl").write_text("\n".join(map(update, ("Hel", "lo"))))
+    rows = [json.loads(line) for line in cli("fold", "trace.jsonl").stdout.splitlines()]
+    assert [(row["item"], row.get("text")) for row in rows if row["item"] == "message"] == [("message", "Hello")]
+    assert "no such file" in cli("fold", "no-such-file", rc=1).stderr
+    (cli.home / "prose").write_text("this is no trace")
+    assert "one JSON object a line" in cli("fold", "prose", rc=1).stderr

@@ -1,0 +1,161 @@
+"""The configuration: what is accepted, where it is looked for, and how a mistake is explained."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from semel.faces.config import ConfigError, locate
+from semel.faces.config.load import load
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home and working directory, and none of the environment's own settings."""
+    for name in ("SEMEL_CONFIG", "SEMEL_DATA", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+def write(home: Path, text: str) -> Path:
+    path = home / "here" / "semel.toml"
+    path.write_text(text)
+    return path
+
+
+def problems(home: Path, text: str) -> str:
+    path = write(home, text)
+    with pytest.raises(ConfigError) as caught:
+        load()
+    return str(caught.value).replace(f"{path.parent}/", "")
+
+
+def test_with_no_configuration_there_is_the_demo_agent_on_the_loopback_address(home: Path) -> None:
+    config = load()
+    assert (config.host, config.port, config.path) == ("127.0.0.1", 8420, None)
+    assert config.gateway.default_agent == "demo"
+    assert config.gateway.agents["demo"].command == (sys.executable, "-m", "semel.agents.demo")
+    assert config.gateway.data_dir == home / ".local/share/semel"
+    assert config.gateway.ledger == home / ".local/share/semel/ledger.db"
+
+
+def test_the_first_agent_of_the_file_is_the_default_one(home: Path) -> None:
+    write(home, '[agents.zoe]\ncommand = ["zoe"]\n[agents.abe]\ncommand = ["abe", "--acp"]\ncwd = ".."')
+    gateway = load().gateway
+    assert gateway.default_agent == "zoe"
+    assert gateway.agents["abe"].command == ("abe", "--acp")
+    assert gateway.agents["abe"].cwd.resolve() == home
+    assert gateway.agents["zoe"].cwd == gateway.data_dir / "workspaces" / "zoe"
+
+
+@pytest.mark.parametrize(("told", "is_"), [("90", 90), ('"90s"', 90), ('"1.5h"', 5400), ('"2d"', 172800)])
+def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, is_: float) -> None:
+    write(home, f"[gateway]\nidle_after = {told}")
+    assert load().gateway.idle_agent_s == is_
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[gateway]\n\nlisen = "x"',
+            'semel.toml:3: [gateway] has no setting "lisen"; did you mean "listen"?',
+        ),
+        (
+            '[gatway]\nlog = "json"',
+            'semel.toml:1: there is no section or setting "gatway"; did you mean "gateway"?',
+        ),
+        (
+            '[agents.a]\ncomand = ["x"]',
+            'semel.toml:2: [agents.a] has no setting "comand"; did you mean "command"?',
+        ),
+        (
+            '[agents.a]\nkind = "acpp"',
+            "semel.toml:2: [agents.a] \"kind\" is 'acpp', and should be 'acp' or 'demo'",
+        ),
+        ("[agents.a]\n", 'semel.toml:1: [agents.a]: an agent of kind "acp" needs a command'),
+        ('[agents.a]\nkind = "demo"\ncommand = ["x"]', 'an agent of kind "demo" has no command'),
+        ("[gateway]\nmax_live_agents = 0", '[gateway] "max_live_agents" is 0, and should be greater than 0'),
+        ('[gateway]\ngrace = "soon"', "'soon' is not a duration"),
+        ('[gateway]\nlisten = "8420"', 'should be host:port, like "127.0.0.1:8420"'),
+        ('[gateway]\ndefault_agent = "dmo"', 'default_agent is "dmo"; did you mean "demo"?'),
+        ('[agents."a:b"]\ncommand = ["x"]', '"a:b" is not a name'),
+        ("[gateway", "this is not TOML"),
+        ('[channels.w]\nkind = "webhok"', 'semel.toml:2: [channels.w] kind is "webhok"'),
+        (
+            '[destinations.d]\nchannel = "w"\naddress = "x"',
+            'channel is "w"; there is no [channels.NAME] section',
+        ),
+        ('[agents.a]\ncommand = ["x"]\ncwd = "nowhere"', "nowhere, which is not a directory"),
+        ('[ledger]\nurl = "postgres://x"', "'postgres://x' is not like \"sqlite:///ledger.db\""),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_what_was_meant(home: Path, text: str, said: str) -> None:
+    assert said in problems(home, text)
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(home: Path) -> None:
+    lines = problems(home, '[gateway]\nlogg = "json"\n[agents.a]\nkind = "x"\nenvv = {}').splitlines()
+    assert [line.split(":")[1] for line in lines] == ["2", "4", "5"]
+
+
+def test_a_channel_has_its_kinds_own_settings_and_no_others(home: Path) -> None:
+    said = problems(home, '[channels.w]\nkind = "webhook"\nurll = "https://example.org"')
+    assert 'semel.toml:3: [channels.w] has no setting "urll"; did you mean "url"?' in said
+
+
+def test_a_secret_may_stand_in_the_environment_or_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    (home / "here" / "url").write_text("https://example.org/hook\n")
+    write(home, '[channels.w]\nkind = "webhook"\nurl = "file:url"\nsecret = "env:HOOK_SECRET"')
+    options = load().gateway.channels["w"].options
+    assert options["url"] == "https://example.org/hook"
+    assert options["secret"] == "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def test_a_secret_that_is_not_there_is_named_and_a_wrong_one_is_not_shown(home: Path) -> None:
+    said = problems(home, '[channels.w]\nkind = "webhook"\nurl = "https://e.org"\nsecret = "env:NO_SUCH"')
+    assert "the environment variable NO_SUCH is not set" in said
+    said = problems(home, '[agents.a]\ncommand = ["x"]\nenv = { KEY = "env:NO_SUCH" }')
+    assert "the environment variable NO_SUCH is not set" in said
+
+
+def test_the_command_line_outweighs_the_environment_and_that_the_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home, '[gateway]\ndata_dir = "data"\n[ledger]\nurl = "sqlite:///books.db"')
+    assert load().gateway.data_dir == home / "here" / "data"
+    assert locate() == (home / "here" / "data", home / "here" / "data" / "books.db")
+    monkeypatch.setenv("SEMEL_DATA", str(home / "env"))
+    assert load().gateway.data_dir == home / "env"
+    assert load(data_dir=home / "flag").gateway.data_dir == home / "flag"
+    assert load(listen="[::1]:0").host == "::1"
+
+
+def test_the_file_is_looked_for_where_the_docs_say(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_home = home / ".config" / "semel" / "semel.toml"
+    at_home.parent.mkdir(parents=True)
+    at_home.write_text('[gateway]\nlisten = "127.0.0.1:1"')
+    assert load().port == 1
+    write(home, '[gateway]\nlisten = "127.0.0.1:2"')
+    assert load().port == 2
+    (home / "named.toml").write_text('[gateway]\nlisten = "127.0.0.1:3"')
+    monkeypatch.setenv("SEMEL_CONFIG", str(home / "named.toml"))
+    assert load().port == 3
+    (home / "flag.toml").write_text('[gateway]\nlisten = "127.0.0.1:4"')
+    assert load(home / "flag.toml").port == 4
+    with pytest.raises(ConfigError, match="no such file"):
+        load(home / "missing.toml")
+
+
+def test_finding_the_gateway_needs_neither_its_secrets_nor_a_correct_file(home: Path) -> None:
+    write(
+        home,
+        '[gateway]\ndata_dir = "data"\nlisen = 3\n[channels.w]\nkind = "webhook"\nsecret = "env:NO_SUCH"',
+    )
+    assert locate()[0] == home / "here" / "data"

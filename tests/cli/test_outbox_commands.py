@@ -1,0 +1,71 @@
+"""The outbox by hand: a webhook whose answer settles nothing, and a person who decides."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from cli_house import Cli, end, until
+
+
+class Receiver(ThreadingHTTPServer):
+    """Answers with `status`; keeps what came."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Door)
+        self.status = 500
+        self.came: list[dict[str, Any]] = []
+
+
+class Door(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Receiver)
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.came.append({"id": self.headers["webhook-id"], **body["data"]})
+        self.send_response(self.server.status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet: pytest shows what the gateway says."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, receiver: Receiver) -> None:
+    (cli.home / "semel.toml").write_text(
+        '[channels.hook]\nkind = "webhook"\nallow_private = true\nkey_life = 0\n'  # no repeat can be folded
+        f'url = "http://127.0.0.1:{receiver.server_address[1]}/in"\n'
+    )
+    process = cli.up()
+    cli("say", "demo:hook:team", "say: it is done", "--wait")
+    until(lambda: cli.json("outbox", "list", "--state", "held"), "the hold")
+    row = cli("outbox", "list").stdout.rstrip("\n").split("\t")
+    assert row[1:4] == ["held", "hook:team", "1"]
+    assert row[-1] == "it is done"
+    shown = cli("outbox", "show", row[0]).stdout
+    assert "held" in shown and "HTTP 500" in shown and shown.endswith("\nit is done\n")
+    assert "hook:team: held" in cli("show", "demo:hook:team").stdout
+
+    receiver.status = 200
+    assert cli("outbox", "resend", row[0]).stdout.strip() == f"{row[0]} queued"
+    until(lambda: cli.json("outbox", "show", row[0])["state"] == "sent", "the receipt")
+    assert [came["text"] for came in receiver.came] == ["it is done", "it is done"]
+    assert receiver.came[1]["repeat"]
+    assert "sent" in cli("why", row[0]).stdout
+    assert cli("outbox", "drop", row[0], rc=1).stderr  # what was sent cannot be unsent
+    assert cli.json("doctor")["ok"]
+    end(process)

@@ -1,0 +1,176 @@
+"""`semel up`: a start that says what is wrong, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli_house import PATIENCE, Cli, end, heard, until
+
+from semel.faces.config.load import load
+from semel.faces.run import CannotStart, open_house, owner_token
+
+SLOW = '[[script [{"text": "One word after the other. One word after the other.", "chunks": 20, "delay": 0.15}]]]'
+
+
+def speaks(cli: Cli) -> bool:
+    return any(entry["role"] == "agent" and entry["text"] for entry in cli.json("show", "main"))
+
+
+def test_the_gateway_says_where_it_is_and_ends_with_ctrl_c(cli: Cli) -> None:
+    process = cli.up("--log", "json")
+    token = cli.data / "owner.token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert stat.S_IMODE(cli.data.stat().st_mode) == 0o700
+    assert cli("sessions").rc == 0
+    lines = [json.loads(line) for line in end(process).splitlines()]
+    ready = next(line for line in lines if line["event"] == "ready")
+    assert ready["url"].startswith("http://127.0.0.1:")
+    assert process.returncode == 0
+    assert not (cli.data / "gateway.json").exists()
+
+
+def test_sigterm_ends_it_cleanly_too(cli: Cli) -> None:
+    process = cli.up()
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
+def test_what_was_said_before_a_kill_is_answered_after_the_next_start(cli: Cli) -> None:
+    first = cli.up()
+    cli("say", "main", SLOW)
+    until(lambda: speaks(cli), "the beginning of the answer")
+    first.kill()
+    first.communicate()
+    second = cli.up()
+    until(lambda: cli.json("sessions")[0]["state"] == "idle", "the end of the turn")
+    entries = cli.json("show", "main")
+    assert [entry["role"] for entry in entries].count("user") == 1
+    assert entries[-1]["role"] in ("agent", "notice") and not entries[-1].get("live")
+    assert cli.json("doctor")["ok"]
+    assert "unfinished" in end(second)
+
+
+def test_a_second_ctrl_c_leaves_the_running_turn_to_the_next_start(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text('[gateway]\ngrace = "10m"\n')
+    process = cli.up()
+    cli("say", "main", SLOW.replace("0.15", "60"))
+    until(lambda: speaks(cli), "the beginning of the answer")
+    process.send_signal(signal.SIGINT)
+    heard(process, "stopping")
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=PATIENCE)  # well inside the grace
+    assert process.returncode == 0, said
+    assert cli("doctor").stdout.splitlines()[-1] == "all laws hold"
+
+
+def test_a_second_gateway_on_the_same_data_is_refused(cli: Cli) -> None:
+    process = cli.up()
+    refused = cli("up", "--listen", "127.0.0.1:0", rc=1).stderr
+    assert f"belongs to a running gateway (pid {process.pid})" in refused
+    assert cli("sessions").rc == 0  # the first one goes on, and is still found
+    end(process)
+
+
+def test_a_taken_port_is_one_line_and_starts_nothing(cli: Cli) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = cli("up", "--listen", f"127.0.0.1:{port}", rc=1).stderr
+    assert f"port {port} on 127.0.0.1 is in use" in refused
+    assert refused.count("semel:") == 1
+    end(cli.up())  # the ledger was let go
+
+
+def test_a_wrong_configuration_is_wrong_usage(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text('[agents.main]\ncomand = ["x"]\n')
+    assert 'has no setting "comand"; did you mean "command"?' in cli("up", rc=2).stderr
+    assert "should be host:port" in cli("up", "--listen", "8420", "--config", "/dev/null", rc=2).stderr
+
+
+def test_a_newer_ledger_is_left_alone(cli: Cli) -> None:
+    end(cli.up())
+    ledger = cli.data / "ledger.db"
+    subprocess.run(
+        ["python3", "-c", f"import sqlite3; sqlite3.connect({str(ledger)!r}).execute('PRAGMA user_version = 9999')"],
+        check=True,
+    )
+    assert "Run the newer Semel" in cli("up", "--listen", "127.0.0.1:0", rc=1).stderr
+    assert "Run the newer Semel" in cli("doctor", rc=1).stderr
+
+
+def test_a_place_that_cannot_be_written_is_named(cli: Cli) -> None:
+    (cli.home / "file").write_text("")
+    refused = cli("up", "--data-dir", str(cli.home / "file" / "data"), rc=1).stderr
+    assert "cannot be made" in refused
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    token = owner_token(tmp_path)
+    assert owner_token(tmp_path) == token
+    (tmp_path / "owner.token").chmod(0o644)
+    with pytest.raises(CannotStart, match="chmod 600"):
+        owner_token(tmp_path)
+
+
+def test_beyond_loopback_everyone_needs_the_token(cli: Cli) -> None:
+    process = cli.start("up", "--listen", "0.0.0.0:0")
+    url = until(lambda: cli.address(process.pid), "the gateway's start")
+    assert cli("sessions").rc == 0
+    (cli.data / "owner.token").write_text("not-the-token-that-it-knows\n")
+    assert "token" in cli("sessions", rc=1).stderr
+    assert url.startswith("http://127.0.0.1:")
+    end(process)
+
+
+def test_agents_found_on_path_are_named_and_not_started(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = cli.home / "bin"
+    tools.mkdir()
+    (tools / "codex-acp").write_text(f"#!/bin/sh\ntouch {cli.home}/started\n")
+    (tools / "codex-acp").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    said = in_terminal(cli, "up", "--listen", "127.0.0.1:0")
+    assert "demo (the bundled demo agent)" in said
+    assert "Found on this machine" in said
+    assert 'command = ["codex-acp"]' in said
+    assert not (cli.home / "started").exists()
+
+
+def in_terminal(cli: Cli, *args: str) -> str:
+    """What the command prints on a terminal until Ctrl-C is typed once it is up."""
+    import pty
+    import sys
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cli.home)
+        os.execve(sys.executable, [sys.executable, "-m", "semel", *args], {**cli.env, "PATH": os.environ["PATH"]})
+    until(lambda: cli.address(pid), "the gateway's start")
+    said = b""
+    while b"Ctrl-C ends it" not in said:
+        said += os.read(terminal, 65536)
+    os.write(terminal, b"\x03")
+    try:
+        while more := os.read(terminal, 65536):
+            said += more
+    except OSError:  # the other side of the terminal is closed
+        pass
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return said.decode()
+
+
+async def test_the_whole_house_opens_in_a_program_too(tmp_path: Path) -> None:
+    config = load(data_dir=tmp_path, listen="127.0.0.1:0", env={"HOME": str(tmp_path)})
+    async with open_house(config) as house:
+        heard = await house.gateway.say("main", "hello")
+        assert heard.status == "accepted"
+    assert not (tmp_path / "gateway.json").exists()

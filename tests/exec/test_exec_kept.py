@@ -1,0 +1,223 @@
+"""What was run is reported, once, whatever ends meanwhile: the gateway, the connection, the reporter, the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from exec_house import PATIENCE, TOKEN, House, line, proxy, until
+
+from semel.faces.exec import reports, spool
+from semel.faces.exec.output import Output, unfinished
+from semel.faces.exec.spool import FINISHED, STARTED, Spool
+
+BOX = ("--name", "box", "--token-file", "ci.token")
+
+
+def test_a_gateway_that_is_killed_meanwhile_is_told_when_it_is_back(
+    house: House, capfd: pytest.CaptureFixture[str]
+) -> None:
+    house.up()
+    running = house.start("-s", "ci:kill", *BOX, "--", "sh", "-c", "echo up; read word; echo $word; exit 4")
+    line(running, "up")
+    until(lambda: house.events("ci:kill", "exec.started"), "the report of the start")
+    house.kill()
+    assert running.stdin is not None and running.stderr is not None
+    running.stdin.write("end\n")
+    running.stdin.flush()
+    while "the report waits" not in running.stderr.readline():
+        pass
+    house.exec("-s", "ci:kill", *BOX, "--wait", "0", "--", "true")  # another one gives up at once
+    assert "exec.finished of run" in (told := capfd.readouterr().err) and "semel exec --flush" in told
+    assert len(house.runs()) == 2
+    house.up()
+    running.communicate(timeout=PATIENCE)
+    assert running.returncode == 4
+    house.exec("--flush")
+    assert "exec.finished ci:kill" in capfd.readouterr().out
+    house.exec("--flush")
+    assert house.runs() == []
+    assert len(house.events("ci:kill", "exec.started")) == len(house.events("ci:kill", "exec.finished")) == 2
+    house.balanced()
+
+
+def test_a_run_whose_reporter_was_killed_is_reported_lost_once(gateway: House) -> None:
+    process = gateway.start("-s", "ci:lost", *BOX, "--", "sh", "-c", "echo pid $$; exec sleep 600")
+    pid = int(line(process, "pid").split()[1])
+    try:
+        until(lambda: gateway.events("ci:lost", "exec.started"), "the report of the start")
+        process.kill()
+        process.wait(PATIENCE)
+        gateway.exec("-s", "ci:later", *BOX, "--", "true")
+        told = until(lambda: gateway.events("ci:lost", "exec.lost"), "the report of the loss")
+        gateway.exec("--flush", "--name", "box")
+        gateway.exec("-s", "ci:later", *BOX, "--", "true")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert gateway.events("ci:lost", "exec.lost") == told and len(told) == 1
+    assert f"It still runs (pid {pid}); how it ends will not be reported" in told[0]
+    assert told[0].endswith(f"pid {pid}\n")
+    assert gateway.events("ci:lost", "exec.finished") == []
+    assert gateway.answers("ci:lost") == 1
+    assert gateway.runs() == []
+
+
+def test_a_reporter_that_is_killed_while_it_waits_for_the_gateway_loses_nothing(house: House) -> None:
+    waiting = house.start("-s", "ci:wait", *BOX, "--", "sh", "-c", "echo done; exit 5")
+    assert waiting.stderr is not None
+    # The token file is not there yet: it is wrong usage, so that nobody runs a command he cannot report.
+    assert waiting.wait(PATIENCE) == 2
+    (house.home / "ci.token").write_text(TOKEN)
+    waiting = house.start("-s", "ci:wait", *BOX, "--", "sh", "-c", "echo done; exit 5")
+    assert waiting.stderr is not None
+    while "the report waits" not in waiting.stderr.readline():
+        pass
+    waiting.kill()
+    waiting.wait(PATIENCE)
+    house.up()
+    house.exec("--flush")
+    (told,) = house.events("ci:wait", "exec.finished")
+    assert "exit code 5" in told
+    assert house.events("ci:wait", "exec.lost") == []
+
+
+def test_ctrl_c_leaves_the_report_in_the_spool_and_says_so(house: House) -> None:
+    waiting = house.start("-s", "ci:leave", "--name", "box", "--", "sh", "-c", "exit 6")
+    assert waiting.stderr is not None
+    while "Ctrl-C leaves it in the spool" not in waiting.stderr.readline():
+        pass
+    waiting.send_signal(signal.SIGINT)
+    _, told = waiting.communicate(timeout=PATIENCE)
+    assert waiting.returncode == 6
+    assert "kept in" in told and "semel exec --flush" in told
+    assert len(house.runs()) == 1
+
+
+def test_lost_answers_and_answers_of_strangers_are_no_acknowledgement(gateway: House) -> None:
+    ways = ["html", "drop", "html", "drop", "drop"]
+    with proxy(lambda: gateway.url, ways) as url:
+        gateway.exec("-s", "ci:proxy", *BOX, "--url", url, "--", "true")
+    assert ways == []
+    assert len(gateway.events("ci:proxy", "exec.started")) == 1
+    assert len(gateway.events("ci:proxy", "exec.finished")) == 1
+    assert gateway.answers("ci:proxy") == 1
+    assert gateway.runs() == []
+
+
+def test_a_refusal_is_told_and_the_report_is_kept_until_it_is_put_right(
+    gateway: House, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (gateway.home / "other.token").write_text("not-the-token-of-any-node")
+    more = ("--name", "wrong", "--token-file", "other.token")
+    gateway.exec("-s", "ci:refused", *more, "--", "sh", "-c", "exit 9", rc=9)
+    told = capfd.readouterr().err
+    assert "the gateway refuses exec.finished" in told and "not the owner's token, nor a node's" in told
+    gateway.exec("--flush", rc=1)
+    (gateway.home / "other.token").write_text(TOKEN)
+    gateway.exec("--flush")
+    assert len(gateway.events("ci:refused", "exec.finished")) == 1
+    gateway.exec("-s", "elsewhere", *more, "--", "true")
+    assert "Node 'ci' may report to: ci:*" in capfd.readouterr().err
+    assert gateway.entries("elsewhere") == []
+    gateway.exec("--flush", "--name", "wrong", rc=1)
+    shutil.rmtree(gateway.data / "exec" / "wrong")
+
+
+def test_a_full_disk_stops_neither_the_command_nor_its_report(gateway: House) -> None:
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+    process = gateway.start("-s", "ci:full", *BOX, "--", "seq", "100000", preexec_fn=small)
+    out, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, told
+    assert out == "".join(f"{n}\n" for n in range(1, 100001))
+    (report,) = gateway.events("ci:full", "exec.finished")
+    assert "of the 588,895 bytes it printed" in report and "\n100000\n" in report
+    assert "(The file of it holds the first 200,000 bytes: File too large.)" in report
+
+
+def test_room_for_the_report_is_kept_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Spool(tmp_path, "box").begin("1" * 32, reports.about("box", "s", ["x"], 1.0), 1000)
+    real = spool.write_durably
+
+    def full(path: Path, data: bytes) -> None:
+        if (run.place / "reserve").exists() or path.name == "exec.finished.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(spool, "write_durably", full)
+    kept = run.put(STARTED, {"key": "a"})
+    assert kept.path is not None and kept.path.exists()
+    lost = run.put(FINISHED, {"key": "b"})
+    assert (lost.path, lost.why) == (None, "No space left on device")
+    run.close()
+    monkeypatch.undo()
+    (again,) = Spool(tmp_path, "box").orphans()
+    assert [report.body for report in again.reports] == [{"key": "a"}] and not again.over
+    again.close()
+
+
+def test_a_run_is_held_by_one_reporter_at_a_time(tmp_path: Path) -> None:
+    run = Spool(tmp_path, "box").begin("2" * 32, reports.about("box", "s", ["x"], 1.0), 10)
+    assert Spool(tmp_path, "box").orphans() == []
+    run.close()
+    (found,) = Spool(tmp_path, "box").orphans()
+    report = found.put(FINISHED, {"key": "k"})
+    found.settle(report)
+    found.close()
+    assert Spool(tmp_path, "box").orphans() == []
+    assert not found.place.exists()
+
+
+def test_a_run_half_removed_is_nothing_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    nothing, damaged = tmp_path / "box" / "half", tmp_path / "box" / "bad"
+    for place in (nothing, damaged):
+        place.mkdir(parents=True)
+    (nothing / "exec.started.sent").write_text("{}")
+    (damaged / "run.json").write_text("{")
+    found = Spool(tmp_path, "box")
+    assert found.orphans() == []
+    assert not nothing.exists()
+    assert len(found.damaged) == 1 and str(damaged) in found.damaged[0]
+
+
+def test_old_outputs_go_and_those_of_open_runs_stay(tmp_path: Path) -> None:
+    box = Spool(tmp_path, "box")
+    box.begin("a" * 32, reports.about("box", "s", ["x"], 1.0), 10).output.write_text("open")
+    for n in range(spool.OUTPUTS_KEPT + 5):
+        path = tmp_path / "box" / "outputs" / f"{n:032}.txt"
+        path.write_text("old")
+        os.utime(path, (n + 1, n + 1))
+    os.utime(tmp_path / "box" / "outputs" / f"{'a' * 32}.txt", (0, 0))
+    box.begin("b" * 32, reports.about("box", "s", ["x"], 1.0), 10)
+    left = {path.stem for path in (tmp_path / "box" / "outputs").iterdir()}
+    assert left == {"a" * 32} | {f"{n:032}" for n in range(5, spool.OUTPUTS_KEPT + 5)}
+
+
+def test_characters_are_not_cut_by_the_way_they_come(tmp_path: Path) -> None:
+    text = "aé€😀" * 50
+    output = Output(tmp_path / "o", 0, 10_000)
+    for byte in text.encode():
+        output.take("out", bytes([byte]))
+        output.take("err", b".")
+    output.end()
+    assert (tmp_path / "o").read_text().replace(".", "") == text
+    assert unfinished(b"\xf0\x9f\x98") == 3 and unfinished(b"\xc3\xa9") == 0 and unfinished(b"\x80\x80\x80\x80") == 0
+
+
+def test_what_is_lost_without_a_process_is_not_guessed_about() -> None:
+    about = reports.about("box", "s", ["x"], 0.0)
+    unknown = reports.lost("r", about, None, False, Path("missing"))
+    gone = reports.lost("r", about, {"pid": 1, "born": "x"}, False, Path("missing"))
+    assert "Whether it was started is not known" in unknown["text"]
+    assert "It does not run any more; how it ended is not known" in gone["text"]
+    assert unknown["key"] == "r:exec.lost" and unknown["data"] == {
+        "run": "r",
+        "node": "box",
+        "running": False,
+    }

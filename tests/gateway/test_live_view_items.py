@@ -1,0 +1,116 @@
+"""Tool output as it is shown: head, stated gap and tail of the whole; and whose a tool call is (Laws 8, 10, 11)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from semel.gateway import viewing
+from semel.gateway.places import Places
+from semel.gateway.speech import Speech
+from semel.gateway.viewing import HEAD, LATE, TAIL, Viewing
+from semel.law.stream import Began, Changed, Ended, Grew
+from semel.ledger import show
+
+Json = dict[str, Any]
+
+
+def a_viewing(turn: int = 1) -> Viewing:
+    one = Viewing()
+    one.begin(speech(), turn)
+    return one
+
+
+def speech() -> Speech:
+    return Speech("s", "web:s", Places({}, {}, {}), ())
+
+
+class Screen:
+    """What a watcher holds of one tool call, and the whole that the ledger keeps."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.whole = ""
+        self.body: Json = {}
+
+    def take(self, ops: list[show.Op]) -> None:
+        for op in ops:
+            if isinstance(op, show.ItemGrow):
+                self.text += op.text
+                self.whole += op.output
+            elif isinstance(op, show.ItemSet):
+                self.body.update(op.body)
+                self.text = self.text if op.text is None else op.text
+                self.whole = self.whole if op.output is None else op.output
+
+    def check(self) -> None:
+        tail, gap = self.body.get("tail") or "", self.body.get("gap") or 0
+        assert self.whole.startswith(self.text)
+        assert self.whole.endswith(tail)
+        assert len(self.text) + gap + len(tail) == len(self.whole)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_output_is_head_stated_gap_and_tail_of_the_whole_after_every_batch(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewing, "HEAD", 30)
+    monkeypatch.setattr(viewing, "TAIL", 10)
+    dice, one, screen = random.Random(seed), a_viewing(), Screen()
+    one.take([Began(1, "tool", {"call": "T", "status": "running", "text": "begins "})])
+    for n in range(60):
+        piece = "".join(dice.choice("ab\u05d0\U0001f600\n") for _ in range(dice.randrange(0, 9)))
+        one.take([Changed(1, {"text": piece * 9})] if dice.random() < 0.05 else [Grew(1, piece)])
+        if n == 40:
+            one.take([Ended(1, {"status": "done"})])
+        if dice.random() < 0.5:
+            screen.take(one.batch())
+            screen.check()
+    screen.take(one.batch())
+    screen.check()
+
+
+def test_two_megabytes_of_output_are_shown_in_bounded_pieces() -> None:
+    one, screen = a_viewing(), Screen()
+    one.take([Began(1, "tool", {"call": "T"})])
+    for n in range(200):
+        one.take([Grew(1, f"{n:04}" * 2500)])
+        ops = one.batch()
+        assert sum(len(op.text) for op in ops if isinstance(op, show.ItemGrow)) <= HEAD
+        screen.take(ops)
+    screen.check()
+    assert (len(screen.text), len(screen.body["tail"])) == (HEAD, TAIL)
+    assert len(screen.whole) == 2_000_000
+
+
+def test_a_tool_call_belongs_to_the_turn_that_announced_it() -> None:
+    one = a_viewing(turn=1)
+    one.take([Began(1, "tool", {"call": "T1", "status": "running"})])
+    one.begin(speech(), 2)
+    one.take([Began(2, "tool", {"call": "T2", "status": "running"})])
+    assert one.turns == {"T1": 1, "T2": 2}
+
+
+def test_an_item_of_an_earlier_turn_may_still_be_told_of() -> None:
+    one = a_viewing(turn=1)
+    one.take([Began(1, "tool", {"call": "T1"})])
+    one.batch()
+    one.begin(speech(), 2)
+    one.take([Grew(1, "late"), Ended(1, {"status": "done"})])
+    assert [type(op) for op in one.batch()] == [show.ItemGrow, show.ItemSet]
+
+
+def test_a_long_life_of_an_agent_makes_no_batch_dearer() -> None:
+    """Only the newest items of earlier turns are kept at hand, and only what grew is looked at."""
+    one = a_viewing()
+    for n in range(3 * LATE):
+        one.take([Began(n, "tool", {"call": f"T{n}"}), Grew(n, "x" * (HEAD + 1))])
+    assert len([op for op in one.batch() if isinstance(op, show.ItemSet)]) == 3 * LATE
+    one.begin(speech(), 2)
+    for held in (one.kinds, one.outputs, one.inputs, one.calls, one.turns):
+        assert len(held) == LATE
+    one.take([Grew(3 * LATE - 1, "late"), Grew(0, "too late")])
+    assert len(one.batch()) == 2
+    assert one.batch() == []

@@ -1,0 +1,273 @@
+"""What the gateway does with the ledger, and a simple model of what must come of it: people, turns, agents.
+
+Each method is something that happens; it holds the ledger's answer against the model. No choice is made here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from machine_house import CHANNELS, HOMES, RULES, House, Process, Running
+
+from semel.gateway.speech import Speech
+from semel.law import turn as law
+from semel.ledger import answers, calls, hear, outgoing, past, show, spawns, startup, turns
+from semel.ledger.outgoing import Ask, Outcome
+from semel.ledger.speak import Say
+
+REQUEST = 1 << 40
+
+
+class Model:
+    """One life of a ledger, with several gateways and many agents."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        self.lease = "g0"
+        self.waiting: dict[str, list[int]] = {k: [] for k in HOMES}  # events no turn has taken
+        self.waking: dict[str, set[int]] = {k: set() for k in HOMES}
+        self.bound: dict[str, list[int]] = {k: [] for k in HOMES}  # events of the unfinished turn
+        self.first: dict[tuple[str, str], tuple[int, bytes]] = {}  # (source, key) -> event, digest
+        self.runs: dict[str, Running] = {}
+        self.lost: set[str] = set()  # sessions whose turn was cut off
+        self.stale: list[Running] = []
+        self.processes: list[Process] = []
+        self.made: dict[tuple[int, str], tuple[bytes, Any]] = {}
+        self.sent: list[outgoing.Departure] = []
+
+    # ------------------------------------------------------------ hearing
+
+    def hear(self, source: str, key: str | None, text: str, to: list[str], wakes: bool) -> None:
+        digest = text.encode()
+        more = {"data": {"n": 10**40, "big": -(2**70)}} if key else None
+        event = hear.Event(source, key, "message" if wakes else "reaction", text, digest, "anna", more, wakes)
+        done = self.house.hear(event, *to)
+        known = self.first.get((source, key)) if key is not None else None
+        if known is not None:
+            assert (done.event, done.first) == known
+            assert done.status == ("duplicate" if known[1] == digest else "conflict")
+            assert done.woken == ()
+            return
+        assert done.status == "accepted"
+        assert done.woken == (tuple(self.house.ids[k] for k in to) if wakes else ())
+        if key is not None:
+            self.first[source, key] = done.event, digest
+        self._waits(done.event, to, wakes)
+
+    def _waits(self, event: int, to: list[str], wakes: bool) -> None:
+        for session in to:
+            self.waiting[session].append(event)
+            if wakes:
+                self.waking[session].add(event)
+
+    def answer(self, session: int, item: dict[str, Any], option: str | None) -> None:
+        """A person answers a request, open or not."""
+        was = item["state"]
+        done = self.house.do(answers.answer, session, item["id"], option, "page", b"digest")
+        if was != "open":
+            assert done.status == ("already" if was == "answered" else "closed")
+        elif item["kind"] == "permission" and option == "no":
+            assert done.status == "no such option"
+        else:
+            assert done.status == "answered"
+        if done.heard is not None:
+            assert done.heard.status == "accepted"
+            self._waits(done.heard.event, [k for k, n in self.house.ids.items() if n == session], True)
+
+    # ------------------------------------------------------------ turns
+
+    def due(self) -> list[str]:
+        return sorted(k for k in HOMES if k in self.lost or (self.waking[k] and k not in self.runs))
+
+    def begin(self, key: str, restored: bool = True, complete: bool = False, unable: bool = False) -> None:
+        """A session is served: what is due begins, and nothing else does."""
+        if key not in self.house.ids:
+            return
+        idle = next((p for p in self.processes if p.session == key and p.live), None)
+        begun = self.house.do(turns.begin, self.house.ids[key], self.lease, idle.spawn if idle else None)
+        if begun is None:
+            assert key in self.runs or not self.waking[key], "a wake was lost"
+            assert key not in self.lost, "an interrupted turn was left alone"
+            return
+        assert key not in self.runs, "two turns at once"
+        if isinstance(begun, turns.GivenUp):
+            assert key in self.lost
+            self.lost.discard(key)
+            self.bound[key] = []
+            return
+        self._binds(key, begun)
+        self._ask(begun, idle or self._start(key), restored, complete, unable)
+
+    def _binds(self, key: str, begun: turns.Begun) -> None:
+        events = [e.event for e in begun.events]
+        if begun.attempt == 1:
+            assert self.waking[key], "a turn that nobody asked for"
+            assert sorted(events) == sorted(self.waiting[key])
+            self.bound[key], self.waiting[key], self.waking[key] = events, [], set()
+        else:
+            assert key in self.lost
+            assert events == self.bound[key], "a retry runs over other events"
+            self.lost.discard(key)
+
+    def _start(self, key: str) -> Process:
+        token = b"token %d" % len(self.processes)
+        spawn = self.house.do(spawns.start, self.house.ids[key], "main", self.lease, token)
+        self.house.do(spawns.started, spawn, 100 + spawn, 100 + spawn, "boot")
+        self.processes.append(Process(spawn, key, token))
+        return self.processes[-1]
+
+    def _ask(self, begun: turns.Begun, process: Process, restored: bool, complete: bool, unable: bool) -> None:
+        names = self.house.places.names(begun.key)
+        run = Running(begun, process, Speech(begun.key, begun.home, self.house.places, names), process.viewing)
+        nxt = law.after_loss(
+            attempt=begun.attempt, tools_started=begun.tools, restored=restored, history_complete=complete
+        )
+        if begun.attempt > 1 and (unable or nxt.how == "give up"):
+            ops = [show.Notice("failed", "turn.failed", True)]
+            end = show.End("errored", "error", nxt.why or "it could not be started")
+            self.house.do(show.finish, run.fence, run.caller, ops, show.Slots(), end)
+            self.bound[begun.key] = []
+            return
+        process.viewing.begin(run.speech, begun.turn)
+        run.slots = show.Slots(items={s: i for s, i in process.slots.items.items() if s in process.viewing.kinds})
+        run.how = nxt.how if begun.attempt > 1 else "start"
+        self.house.do(turns.asked, run.fence, run.how, process.spawn, f"m{process.spawn}", {"modes": None, "n": 1})
+        run.speech.hold_back(self.house.look(past.said_in_root, begun.root, begun.home))
+        self.runs[begun.key] = run
+
+    def take(self, run: Running, *ops: Any, now: bool) -> None:
+        """Operations of the fold, shown at once or with a later batch."""
+        run.viewing.take(list(ops))
+        if now:
+            self.show(run)
+
+    def show(self, run: Running, *ops: show.Op) -> None:
+        run.slots = self.house.do(show.show, run.fence, run.caller, [*run.viewing.batch(), *ops], run.slots)
+
+    def finish(self, run: Running, how: Any) -> None:
+        key = run.begun.key
+        stop = {"answered": "end_turn", "errored": "error", "cancelled": "cancelled"}[how]
+        closing, legs = run.speech.closing()
+        if closing is None and how == "answered" and HOMES[key] == "chat:1":
+            closing, legs = self._left_behind(run)
+        end = show.End(how, stop, None, max((t.seq for t in run.begun.told), default=0), closing, legs)
+        ops = run.viewing.batch()
+        run.slots, due = self.house.do(show.finish, run.fence, run.caller, ops, run.slots, end)
+        assert due == bool(self.waking[key]), "a wake was lost at the end of a turn"
+        assert not self.house.look(lambda tx: tx.all("entries_live", session=run.begun.session))
+        self._over(key)
+        self.bound[key] = []
+        self._left(key, run, closing)
+
+    def _left_behind(self, run: Running) -> tuple[int | None, Any]:
+        found = self.house.look(past.unsent, run.begun.root, "chat:1") if run.begun.attempt > 1 else None
+        if found is None:
+            return None, ()
+        run.slots = replace(run.slots, claims={**run.slots.claims, -1: found[0]})
+        return -1, self.house.places.legs("chat:1", run.begun.key, found[1])
+
+    def _left(self, key: str, run: Running, closing: int | None) -> None:
+        """Law 6: the closing text left for the chat, or the very same text did so before."""
+        if closing is None or run.speech.last is None or (HOMES[key] or "").partition(":")[0] not in CHANNELS:
+            return
+        text = run.speech.last[1]
+        assert self.house.look(_on_its_way, run.begun.root, HOMES[key], text), f"{text!r} never left for {HOMES[key]}"
+
+    def _over(self, key: str) -> None:
+        run = self.runs.pop(key)
+        run.process.slots = run.slots
+        self.stale.append(run)
+
+    def die(self, run: Running, shown: bool) -> None:
+        """The agent dies under its turn."""
+        if shown:
+            self.show(run)
+        self.house.do(turns.release, run.fence)
+        self._over(run.begun.key)
+        self.lost.add(run.begun.key)
+        self._dead(run.process)
+
+    def _dead(self, process: Process) -> None:
+        process.live = False
+        self.house.do(spawns.ended, process.spawn, "killed")
+
+    def restart(self) -> None:
+        """The gateway dies, and the next one starts."""
+        left = self.house.look(startup.unfinished)
+        busy = {self.house.ids[k] for k in (*self.runs, *self.lost)}
+        assert set(left) == busy | {self.house.ids[k] for k in self.due()}, "the next gateway would not see it"
+        self.lost.update(self.runs)
+        for key in list(self.runs):
+            self._over(key)
+        for process in [p for p in self.processes if p.live]:
+            self._dead(process)
+        self.lease += "+"
+        self.house.do(outgoing.recover, RULES)
+
+    def goes_on(self, run: Running, text: str) -> None:
+        """A turn that is over tries to go on (Law 10)."""
+        if run.begun.key in self.lost:
+            return  # until the next attempt begins, it is the turn of its session
+        ops, end = [show.Preview(99, text)], show.End("answered", "end_turn")
+        for body, rest in ((show.show, (run.caller, ops, run.slots)), (turns.release, ())):
+            with pytest.raises(turns.Fenced):
+                self.house.do(body, run.fence, *rest)
+        with pytest.raises(turns.Fenced):
+            self.house.do(show.finish, run.fence, run.caller, ops, run.slots, end)
+
+    # ------------------------------------------------------------ tool calls
+
+    def call(
+        self, process: Process, call: str, conn: str, tool: str | None, kind: Any, text: str, to: str | None
+    ) -> None:
+        place = self.house.places.resolve(process.session, HOMES[process.session], to)
+        legs = self.house.places.legs(place.dest, process.session, text) if place.dest else ()
+        more = {"options": ["a"]} if kind == "ask" else {}
+        what = Say("tool", text, place.dest, kind, place.home, legs, more, place.problem)
+        args = f"{kind} {text} {to}".encode()
+        made = calls.Call(process.token, conn, f"{call}-{process.spawn}", args, tool)
+        old = self.made.get((process.spawn, call))
+        if old is not None and old[0] != args:
+            with pytest.raises(calls.SameIdOtherCall):
+                self.house.do(calls.call, made, what)
+            return
+        done = self.house.do(calls.call, made, what)
+        if old is not None:
+            assert done == old[1], "the same call was answered in another way"
+            return
+        self.made[process.spawn, call] = args, done
+        self._judged(process, what, done)
+
+    def _judged(self, process: Process, what: Say, done: Any) -> None:
+        run = self.runs.get(process.session)
+        mine = run is not None and run.process is process
+        if not process.live or what.dest is None:
+            assert done.outcome == "refused"
+        elif mine:
+            assert done.outcome != "refused"
+        if done.outcome == "said" and run is not None and mine and what.home and what.kind == "text":
+            run.speech.hold_back([what.text])
+
+    def answered(self, process: Process, call: str) -> None:
+        self.house.do(calls.answered, process.token, f"{call}-{process.spawn}")
+
+    # ------------------------------------------------------------ parts leave
+
+    def depart(self, room: int) -> None:
+        went = self.house.do(outgoing.depart, {n: Ask(RULES[n], room) for n in CHANNELS})
+        dests = [d.dest for d in (*went.sends, *went.looks)]
+        assert len(dests) == len(set(dests)), "two parts of one line at once"
+        self.sent += [*went.sends, *went.looks]
+
+    def settle(self, one: outgoing.Departure, what: Any) -> None:
+        receipt = f"r{one.part}" if what in ("receipt", "found") else None
+        self.house.do(outgoing.receipt, one.part, Outcome(what, receipt, "because"), RULES[one.channel])
+
+
+def _on_its_way(tx: Any, root: int, dest: str | None, text: str) -> bool:
+    from semel.law.verbatim import normal
+
+    rows = [c for c in tx.all("claims_of_root", root=root) if c.outcome == "said" and c.dest == dest]
+    return any(normal(c.text) == normal(text) and tx.all("parts_of_claim", claim=c.id) for c in rows)

@@ -1,0 +1,208 @@
+"""Law 11 measured: what a message costs in SQL does not grow with history, sessions, or the age of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import apsw
+import pytest
+
+from semel.law.delivery import Rules
+from semel.ledger import answers, calls, hear, outgoing, past, show, spawns, turns, views, why
+from semel.ledger.outgoing import Ask, Outcome
+from semel.ledger.speak import Caller, Leg, Say
+from semel.ledger.sql import Tx
+from semel.ledger.store import Store
+
+HOME = "chat:1"
+RULES = Rules("at-most-once")
+
+
+@dataclass
+class Meter:
+    """Counts statements and steps of SQLite's machine (https://sqlite.org/c3ref/c_stmtstatus_counter.html)."""
+
+    db: apsw.Connection
+    statements: int = 0
+    steps: int = 0
+    costs: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def _count(self, event: dict[str, Any]) -> None:
+        self.statements += 1
+        self.steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    def run(self, name: str, body: Callable[..., Any], *args: Any) -> Any:
+        self.statements = self.steps = 0
+        self.db.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._count)
+        try:
+            return body(*args)
+        finally:
+            self.db.trace_v2(0, None)
+            self.costs[name] = self.statements, self.steps
+
+
+def one_turn(tx: Tx, n: int, key: str = "s") -> None:
+    """A message, its turn with a tool call and a closing text, and its parts sent."""
+    session = hear.hear(tx, event(n), [hear.To(key, "main", HOME)]).woken[0]
+    begun = turns.begin(tx, session, "g0")
+    assert isinstance(begun, turns.Begun)
+    fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, key, begun.turn, begun.root)
+    slots = show.show(tx, fence, caller, [show.ItemOpen(1, "tool", body={}), show.Preview(2, "answer")], show.Slots())
+    text = f"answer {n}"
+    block = show.Block(2, (Say("block", text, HOME),))
+    show.finish(tx, fence, caller, [block], slots, show.End("answered", "end_turn", closing=2, legs=(leg(text),)))
+    for one in outgoing.depart(tx, {"chat": Ask(RULES, 9)}).sends:
+        outgoing.receipt(tx, one.part, Outcome("receipt", receipt=f"r{one.part}"), RULES)
+
+
+def event(n: int, wakes: bool = True) -> hear.Event:
+    return hear.Event("api", f"m{n}", "message", f"question {n}", b"d%d" % n, wakes=wakes)
+
+
+def leg(text: str) -> Leg:
+    return Leg(0, len(text), "chat", HOME, {"kind": "post", "text": text})
+
+
+def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
+    """One more message through every transaction."""
+    meter = Meter(store._committer_or_refuse()._db)
+
+    def seen(tx: Tx, body: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        result = body(tx, *args)
+        views.changes(tx)
+        return result
+
+    def do(name: str, body: Callable[..., Any], *args: Any) -> Any:
+        return meter.run(name, store.apply, seen, body, args)
+
+    def look(name: str, body: Callable[..., Any], *args: Any) -> Any:
+        return meter.run(name, store.look, body, *args)
+
+    session = do("hear", hear.hear, event(10**6), [hear.To("s", "main", HOME)]).woken[0]
+    do("hear again", hear.hear, event(10**6), [hear.To("s", "main", HOME)])
+    do("hear a bystander", hear.hear, event(10**6 + 1, False), [hear.To("s", "main", HOME)])
+    spawn = do("spawn", spawns.start, session, "main", "g0", b"token")
+    begun = do("begin", turns.begin, session, "g0", spawn)
+    fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
+    ops = [show.ItemOpen(1, "tool", body={}), show.ItemGrow(1, "out", "out"), show.Preview(2, "answer")]
+    slots = do("show", show.show, fence, caller, ops, show.Slots())
+    slots = do("show on", show.show, fence, caller, [show.Preview(2, " goes on")], slots)
+    call = calls.Call(b"token", "c", "k1", b"args")
+    do("call", calls.call, call, Say("tool", "by tool", HOME, legs=(leg("by tool"),)))
+    do("call again", calls.call, call, Say("tool", "by tool", HOME, legs=(leg("by tool"),)))
+    item = slots.items[1]
+    do("answer", answers.answer, session, item, "yes", "me", b"d")
+    text = "answer goes on"
+    block = show.Block(2, (Say("block", text, HOME),))
+    end = show.End("answered", "end_turn", closing=2, legs=(leg(text),))
+    do("finish", show.finish, fence, caller, [block], slots, end)
+    went = do("depart", outgoing.depart, {"chat": Ask(RULES, 9)})
+    do("receipt", outgoing.receipt, went.sends[0].part, Outcome("receipt", receipt="r"), RULES)
+    look("since", views.since, session, store.look(lambda tx: tx.one("session_by_id", id=session).rev) - 5)
+    look("snapshot", views.snapshot, session, 3)
+    look("history", views.history, session, 8, 3)
+    look("conversation", past.conversation, session, 1, 10**9)
+    look("why", why.story, f"e{begun.events[-1].event}")
+    hear_late = do("hear for the next", hear.hear, event(10**6 + 2), [hear.To("s", "main", HOME)])
+    begun = do("begin the next", turns.begin, hear_late.woken[0], "g0", spawn)
+    fence = turns.Fence(session, begun.turn, begun.epoch)
+    do("release", turns.release, fence)
+    do("settle", turns.begin, session, "g0")
+    return meter.costs
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.in_memory() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[str, tuple[int, int]]:
+    with Store.in_memory() as store:
+        store.apply(lambda tx: [one_turn(tx, n) for n in range(5)])
+        return measure(store, 0)
+
+
+def compare(
+    small: dict[str, tuple[int, int]], large: dict[str, tuple[int, int]], but: frozenset[str] = frozenset()
+) -> None:
+    for name, (statements, steps) in large.items():
+        if name in but:
+            continue
+        assert statements <= small[name][0] + 2, f"{name}: {small[name][0]} statements grew to {statements}"
+        assert steps <= small[name][1] * 1.2 + 60, f"{name}: {small[name][1]} steps grew to {steps}"
+
+
+STRETCH = frozenset({"conversation"})  # bounded by its stretch, which five turns do not fill
+
+
+def test_a_message_costs_the_same_after_ten_entries_and_after_twenty_thousand(
+    store: Store, small: dict[str, tuple[int, int]]
+) -> None:
+    def years(tx: Tx) -> None:
+        for n in range(12_000):
+            hear.hear(tx, event(2 * 10**6 + n, wakes=False), [hear.To("s", "main", HOME)])
+        for n in range(4_000):
+            one_turn(tx, n)
+
+    store.apply(years)
+    large = measure(store, 0)
+    compare(small, large, STRETCH)
+    assert large["conversation"][1] < 20_000
+
+
+def test_a_message_costs_the_same_beside_many_sessions(store: Store, small: dict[str, tuple[int, int]]) -> None:
+    def crowd(tx: Tx) -> None:
+        for n in range(2_000):
+            other = hear.To(f"other-{n}", "main", f"chat:other-{n}")
+            hear.hear(tx, hear.Event("node", f"o{n}", "message", "hi", b"d", wakes=n % 2 == 0), [other])
+            if n % 4 == 0:
+                turns.begin(tx, tx.one("session_by_key", key=other.key).id, "g0")  # type: ignore[union-attr]
+        for n in range(5):
+            one_turn(tx, n)
+
+    store.apply(crowd)
+    compare(small, measure(store, 0))
+
+
+def test_a_message_costs_the_same_in_a_long_turn(store: Store, small: dict[str, tuple[int, int]]) -> None:
+    """A hundred tool calls and a text in a thousand pieces: the next piece costs what the first one did."""
+    store.apply(lambda tx: [one_turn(tx, n) for n in range(5)])
+    session = store.apply(hear.hear, event(77), [hear.To("s", "main", HOME)]).woken[0]
+    begun = store.apply(turns.begin, session, "g0")
+    fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
+    meter = Meter(store._committer_or_refuse()._db)
+    slots, costs = show.Slots(), []
+    for n in range(1000):
+        ops: list[show.Op] = [show.Preview(1, "piece ")]
+        if n % 10 == 0:
+            ops.append(show.ItemOpen(100 + n, "tool", body={}))
+        slots = meter.run("show", store.apply, show.show, fence, caller, ops, slots)
+        costs.append(meter.costs["show"])
+    assert costs[11] == costs[1] == costs[991]
+    assert costs[10] == costs[990]
+
+
+def test_bystanders_who_talk_for_months_do_not_make_a_message_dearer(
+    store: Store, small: dict[str, tuple[int, int]]
+) -> None:
+    """A group chat that never mentions the agent: its messages wait for the next turn, however many they are."""
+
+    def chatter(tx: Tx) -> None:
+        for n in range(5):
+            one_turn(tx, n)
+        for n in range(5_000):
+            hear.hear(tx, event(2 * 10**6 + n, wakes=False), [hear.To("s", "main", HOME)])
+
+    store.apply(chatter)
+    meter = Meter(store._committer_or_refuse()._db)
+
+    def heard(tx: Tx) -> None:
+        hear.hear(tx, event(3 * 10**6, wakes=False), [hear.To("s", "main", HOME)])
+        views.changes(tx)
+
+    meter.run("hear a bystander", store.apply, heard)
+    assert meter.costs["hear a bystander"][1] < small["hear a bystander"][1] + 11_000  # it counts up to a thousand

@@ -1,0 +1,113 @@
+"""Hear: once, for ever, whatever stands in it (Laws 1 and 2)."""
+
+from __future__ import annotations
+
+import pytest
+from transaction_desk import Desk
+
+from semel.ledger import turns
+
+TEXTS = {
+    "nul": "a\x00b",
+    "right to left": "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u202eabc\u202c",
+    "combining marks": "e" + "\u0301" * 1000,
+    "a megabyte": "x" * 1_000_000,
+    "beyond the first plane": "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0010ffff",
+    "empty": "",
+    "line ends": "a\r\nb\rc\u2028d",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_text_is_kept_as_it_came(desk: Desk, text: str) -> None:
+    desk.hear(text)
+    assert desk.entries()[0]["text"] == text
+    begun = desk.begin()
+    assert begun.events[0].text == text
+
+
+def test_data_keeps_its_numbers_however_large(desk: Desk) -> None:
+    data = {"big": 10**40, "low": -(2**70), "deep": [[{"n": 2**64}]], "nul": "\x00"}
+    desk.hear("hi", more={"data": data})
+    assert desk.entries()[0]["data"] == data
+    assert desk.begin().events[0].data == {"data": data}
+
+
+def test_a_repeat_is_answered_with_the_first_outcome_and_changes_nothing(desk: Desk) -> None:
+    first = desk.hear("hi", key="m1")
+    rev = desk.session().rev
+    again = desk.hear("hi", key="m1")
+    assert (again.event, again.status, again.woken) == (first.event, "duplicate", ())
+    assert desk.session().rev == rev
+    assert len(desk.entries()) == 1
+
+
+def test_a_repeat_after_its_turn_wakes_nobody(desk: Desk) -> None:
+    desk.hear("hi", key="m1")
+    desk.finish(desk.begin())
+    desk.hear("hi", key="m1")
+    assert desk.begin() is None
+
+
+def test_the_same_key_with_other_content_keeps_the_first_and_records_the_second_once(desk: Desk) -> None:
+    first = desk.hear("hi", key="m1")
+    for _ in range(3):
+        other = desk.hear("ho", key="m1")
+        assert (other.event, other.status, other.first) == (first.event, "conflict", first.first)
+    assert [e["text"] for e in desk.entries()] == ["hi"]
+    (kept,) = desk.look(lambda tx: tx.all("conflicts_of", event=first.event))
+    assert (kept.payload, kept.repeats) == ('{"text":"ho"}', 2)
+
+
+def test_the_same_key_from_another_source_is_another_event(desk: Desk) -> None:
+    assert desk.hear("hi", key="m1").event != desk.hear("hi", key="m1", source="node").event
+
+
+def test_without_a_key_nothing_is_a_repeat(desk: Desk) -> None:
+    assert desk.hear("hi").event != desk.hear("hi").event
+    assert len(desk.begin().events) == 2
+
+
+def test_one_event_for_several_sessions_is_heard_in_each_and_wakes_each(desk: Desk) -> None:
+    done = desk.hear("hi", "s", "chat", "job", key="m1")
+    assert done.woken == tuple(desk.session(k).id for k in ("s", "chat", "job"))
+    assert {desk.begin(k).events[0].event for k in ("s", "chat", "job")} == {done.event}
+
+
+def test_what_does_not_wake_waits_for_the_next_turn_and_joins_it(desk: Desk) -> None:
+    desk.hear("progress", wakes=False)
+    assert desk.begin() is None
+    desk.hear("hello")
+    assert [e.text for e in desk.begin().events] == ["progress", "hello"]
+
+
+def test_what_does_not_wake_takes_no_wake_away(desk: Desk) -> None:
+    desk.hear("hello")
+    desk.hear("progress", wakes=False)
+    assert isinstance(desk.begin(), turns.Begun)
+
+
+def test_a_clock_that_is_set_back_loses_no_wake(desk: Desk) -> None:
+    desk.hear("hi")
+    desk.now = 10
+    begun = desk.begin()
+    assert isinstance(begun, turns.Begun)
+    desk.now = 5_000
+    desk.hear("more")
+    desk.now = 20
+    assert desk.finish(begun) is True
+    assert isinstance(desk.begin(), turns.Begun)
+
+
+def test_a_failure_in_the_middle_of_a_fan_out_leaves_nothing_behind(desk: Desk) -> None:
+    with pytest.raises(Exception, match="UNIQUE"):
+        desk.hear("hi", "s", "chat", "s", key="m1")
+    assert desk.session() is None
+    assert desk.hear("hi", key="m1").status == "accepted"
+
+
+def test_a_key_of_512_characters_and_a_session_key_of_200_are_kept(desk: Desk) -> None:
+    key, session = "k" * 512, "s" * 200
+    first = desk.hear("hi", session, key=key)
+    assert desk.hear("hi", session, key=key).event == first.event
+    assert desk.entries(session)[0]["event"] == first.event

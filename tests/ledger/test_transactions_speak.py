@@ -1,0 +1,244 @@
+"""Claims: whose call it is, who is told, what leaves, and what is never said twice (Laws 5, 6, 7, 10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from transaction_desk import Desk, block, caller, fence, leg
+
+from semel.law.delivery import Rules
+from semel.ledger import calls, lookup, outgoing, past, show, spawns, turns
+from semel.ledger.outgoing import Ask, Outcome
+from semel.ledger.speak import Say
+
+RULES = Rules("at-most-once")
+
+
+def texts(desk: Desk, key: str = "s") -> list[str]:
+    return [e["text"] for e in desk.entries(key) if e["role"] == "agent"]
+
+
+def departed(desk: Desk) -> list[str]:
+    out = []
+    while sends := desk.do(outgoing.depart, {"chat": Ask(RULES, 9)}).sends:
+        for one in sends:
+            out.append(one.op["text"])
+            desk.do(outgoing.receipt, one.part, Outcome("receipt", receipt=f"r{one.part}"), RULES)
+    return out
+
+
+# ---------------------------------------------------------------- whose person is told
+
+
+def test_two_sessions_with_one_home_know_what_either_said_there(desk: Desk) -> None:
+    """Two agents talk with the same person in the same chat."""
+    desk.hear("hi", "chat", "chat-too")
+    desk.finish(desk.begin("chat"), block(1, "From the first.", "chat:1"))
+    assert texts(desk, "chat") == texts(desk, "chat-too") == ["From the first."]
+    assert desk.entries("chat-too")[-1]["from"] == "chat"
+    assert [t.text for t in desk.begin("chat-too").told] == ["From the first."]
+    assert desk.begin("chat") is None, "being told does not wake"
+
+
+def test_what_a_claim_points_at_in_its_own_session_is_not_copied_to_another(desk: Desk) -> None:
+    desk.hear("hi", "chat", "chat-too")
+    desk.begin("chat", spawn=desk.spawn(key="chat"))
+    desk.call(Say("tool", "thumbsup", "chat:1", "reaction", more={"kind": "reaction", "emoji": "thumbsup", "of": 1}))
+    there = desk.entries("chat-too")[-1]
+    assert (there["kind"], there["emoji"], "of" in there) == ("reaction", "thumbsup", False)
+
+
+def test_a_session_without_a_home_keeps_what_it_says(desk: Desk) -> None:
+    desk.hear("run", "job")
+    desk.finish(desk.begin("job"), block(1, "Ran.", "session:job"))
+    assert texts(desk, "job") == ["Ran."]
+
+
+# ---------------------------------------------------------------- the closing text leaves
+
+
+def test_a_message_addressed_to_home_beside_bare_text_is_a_claim_of_its_own(desk: Desk) -> None:
+    """Some names lead home. Both texts leave, each once."""
+    desk.hear("hi", "chat")
+    begun = desk.begin("chat")
+    both = show.Block(
+        1, (Say("block", "Bare.", "chat:1"), Say("block", "Addressed.", "chat:1", legs=(leg("Addressed."),)))
+    )
+    desk.finish(begun, both, closing=1, legs=(leg("Bare."),))
+    assert texts(desk, "chat") == ["Bare.", "Addressed."]
+    assert sorted(departed(desk)) == ["Addressed.", "Bare."]
+
+
+@pytest.mark.parametrize("again", ["Part one.", "Part  one. "])
+def test_a_closing_text_that_a_lost_attempt_said_but_never_sent_is_sent(desk: Desk, again: str) -> None:
+    """Where only closing texts leave, a block of the lost attempt never did; its echo must not swallow it."""
+    desk.hear("hi", "chat")
+    desk.show(desk.begin("chat"), block(1, "Part one.", "chat:1"))
+    second = desk.begin("chat", lease="g1")
+    end = show.End("answered", "end_turn", closing=1, legs=(leg(again),))
+    ops = [block(1, again, "chat:1")]
+    desk.do(show.finish, fence(second), caller(second, "restart"), ops, show.Slots(), end)
+    assert texts(desk, "chat") == ["Part one."], "said once"
+    assert departed(desk) == [again], "and sent once"
+
+
+def test_a_closing_text_that_a_tool_sent_does_not_leave_again(desk: Desk) -> None:
+    desk.hear("hi", "chat")
+    begun = desk.begin("chat", spawn=desk.spawn(key="chat"))
+    desk.call(Say("tool", "Done.", "chat:1", legs=(leg("Done."),)))
+    desk.finish(begun, block(1, "Done.", "chat:1"), closing=1, legs=(leg("Done."),))
+    assert departed(desk) == ["Done."]
+    assert desk.entries("chat")[-1]["echoes"] == 1
+
+
+def test_what_a_root_said_last_and_never_sent_is_known(desk: Desk) -> None:
+    """An agent that resumes and knows that it has answered adds nothing: its answer has to leave all the same."""
+    desk.hear("hi", "chat")
+    first = desk.begin("chat")
+    desk.show(first, block(1, "Working.", "chat:1"), show.Preview(2, "All done: 42."))
+    unsent = lambda: desk.look(past.unsent, first.root, "chat:1")  # noqa: E731
+    assert unsent()[1] == "Working."
+    second = desk.begin("chat", lease="g1")
+    claim, text = unsent()
+    assert text == "All done: 42."
+    slots = show.Slots(claims={7: claim})
+    end = show.End("answered", "end_turn", closing=7, legs=(leg(text),))
+    desk.do(show.finish, fence(second), caller(second, "resume"), [], slots, end)
+    assert departed(desk) == ["All done: 42."]
+    assert unsent() is None
+
+
+def test_what_a_tool_sent_last_leaves_nothing_unsent(desk: Desk) -> None:
+    desk.hear("hi", "chat")
+    first = desk.begin("chat", spawn=desk.spawn(key="chat"))
+    desk.show(first, block(1, "Working.", "chat:1"))
+    desk.call(Say("tool", "Result.", "chat:1", legs=(leg("Result."),)))
+    assert desk.look(past.unsent, first.root, "chat:1") is None
+
+
+def test_a_restart_consumes_what_was_said_copy_by_copy(desk: Desk) -> None:
+    desk.hear("hi")
+    desk.show(desk.begin(), block(1, "ha"), block(2, "ha"))
+    second = desk.begin(lease="g1")
+    ops = [block(1, "ha"), block(2, "ha"), block(3, "ha")]
+    end = show.End("answered", "end_turn")
+    desk.do(show.finish, fence(second), caller(second, "restart"), ops, show.Slots(), end)
+    assert texts(desk) == ["ha", "ha", "ha"]
+
+
+# ---------------------------------------------------------------- tool calls
+
+
+def ready(desk: Desk) -> Any:
+    desk.hear("hi")
+    return desk.begin(spawn=desk.spawn())
+
+
+def test_a_call_handed_over_again_is_answered_as_before(desk: Desk) -> None:
+    ready(desk)
+    what = Say("tool", "Once.", "web:s")
+    assert desk.call(what) == desk.call(what)
+    assert texts(desk) == ["Once."]
+    with pytest.raises(calls.SameIdOtherCall):
+        desk.call(what, args=b"other")
+
+
+def test_a_reissued_call_is_answered_with_the_id_of_what_was_said(desk: Desk) -> None:
+    """A tool server was started anew and its client made the open call again: an edit may refer to the answer."""
+    ready(desk)
+    what = Say("tool", "Once.", "web:s")
+    first = desk.call(what, "k1", conn="c1")
+    again = desk.call(what, "k2", conn="c2")
+    assert again == first
+    assert desk.call(what, "k2", conn="c2") == first
+    assert texts(desk) == ["Once."]
+    assert desk.look(lookup.message, desk.session().id, 1, f"c{again.claim}").seq == first.seq
+    assert desk.entries()[-1]["echoes"] == 1
+
+
+def test_the_same_call_on_one_connection_is_said_twice(desk: Desk) -> None:
+    ready(desk)
+    what = Say("tool", "ha", "web:s")
+    desk.call(what, "k1")
+    desk.call(what, "k2")
+    assert texts(desk) == ["ha", "ha"]
+
+
+def test_an_answered_call_is_not_reissued(desk: Desk) -> None:
+    ready(desk)
+    what = Say("tool", "ha", "web:s")
+    desk.call(what, "k1", conn="c1")
+    desk.do(calls.answered, b"token", "k1")
+    desk.call(what, "k2", conn="c2")
+    assert texts(desk) == ["ha", "ha"]
+
+
+def test_a_late_call_is_said_one_after_a_cancel_and_one_of_the_dead_are_refused(desk: Desk) -> None:
+    begun = ready(desk)
+    desk.finish(begun)
+    late = desk.call(Say("tool", "Late.", "web:s"), "k1", args=b"1")
+    assert late.outcome == "said"
+    assert desk.entries()[-1]["late"] is True
+    desk.hear("two")
+    begun = desk.begin(spawn=1)
+    desk.finish(begun, event="cancelled")
+    assert desk.call(Say("tool", "No.", "web:s"), "k2", args=b"2").reason == "its turn was cancelled"
+    desk.do(spawns.ended, 1, "killed")
+    desk.hear("three")
+    desk.begin()
+    assert desk.call(Say("tool", "No.", "web:s"), "k3", args=b"3").outcome == "refused"
+    assert texts(desk) == ["Late."]
+
+
+def test_a_call_that_was_announced_in_a_cancelled_turn_is_refused_though_another_runs(desk: Desk) -> None:
+    first = ready(desk)
+    desk.finish(first, event="cancelled")
+    desk.hear("two")
+    desk.begin(spawn=1)
+    assert desk.call(Say("tool", "No.", "web:s"), tool="T1", turn=first.turn).outcome == "refused"
+
+
+def test_a_process_that_was_not_asked_yet_may_not_speak(desk: Desk) -> None:
+    desk.hear("hi")
+    desk.spawn()
+    assert desk.call(Say("tool", "x", "web:s")).reason == "no turn of this agent process has begun"
+
+
+def test_a_stranger_leaves_no_row(desk: Desk) -> None:
+    ready(desk)
+    before = desk.session().rev
+    with pytest.raises(calls.Stranger):
+        desk.call(Say("tool", "x", "web:s"), token=b"who")
+    assert desk.session().rev == before
+
+
+def test_a_refused_file_leaves_a_notice_and_no_message(desk: Desk) -> None:
+    ready(desk)
+    made = desk.call(Say("tool", "", None, "file", problem="it lies outside the workspace"))
+    assert made.outcome == "refused"
+    assert desk.entries()[-1]["text"] == "Held back: it lies outside the workspace."
+
+
+# ---------------------------------------------------------------- what an agent refers to
+
+
+@pytest.mark.parametrize(
+    "ref", ["²", "c²", "9" * 30, "c" + "9" * 30, "9" * 5000, "e1", "1\x00", "\ud800", "c1x", "0", "-1"]
+)
+def test_a_reference_to_nothing_finds_nothing(desk: Desk, ref: str) -> None:
+    ready(desk)
+    assert desk.look(lookup.message, desk.session().id, 1, ref) is None
+
+
+def test_a_reference_finds_the_message_it_names(desk: Desk) -> None:
+    begun = ready(desk)
+    made = desk.call(Say("tool", "Mine.", "web:s"))
+    find = lambda ref: desk.look(lookup.message, desk.session().id, 1, ref)  # noqa: E731
+    assert (find("").seq, find("").own) == (1, False)
+    assert find("1").seq == 1
+    assert (find("2").seq, find("2").own) == (2, True)
+    assert find(f"C{made.claim}").seq == 2
+    desk.hear("other", "chat")
+    assert desk.look(lookup.message, desk.session("chat").id, 1, f"c{made.claim}") is None
+    assert isinstance(begun, turns.Begun)

@@ -1,0 +1,201 @@
+"""Begin, settle, finish: one turn at a time, nothing lost between them (Laws 2, 3, 6, 7, 9, 10)."""
+
+from __future__ import annotations
+
+import pytest
+from transaction_desk import Desk, block, caller, fence
+
+from semel.ledger import answers, show, turns
+from semel.ledger.speak import Say
+
+
+def test_nothing_begins_where_nothing_wakes(desk: Desk) -> None:
+    desk.hear("hi")
+    begun = desk.begin()
+    assert desk.begin() is None, "a turn runs"
+    assert desk.finish(begun) is False
+    assert desk.begin() is None
+
+
+def test_a_wake_during_a_turn_makes_exactly_one_more(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    for n in range(3):
+        desk.hear(f"more {n}")
+    assert desk.finish(begun) is True
+    assert [e.text for e in desk.begin().events] == ["more 0", "more 1", "more 2"]
+    assert desk.begin() is None
+
+
+def test_the_next_gateway_takes_over_with_the_same_events_and_no_others(desk: Desk) -> None:
+    desk.hear("one")
+    first = desk.begin()
+    desk.hear("two")
+    second = desk.begin(lease="g1")
+    assert (second.root, second.attempt, second.lost) == (first.turn, 2, first.turn)
+    assert [e.text for e in second.events] == ["one"]
+    assert desk.finish(second) is True
+
+
+def test_a_settled_turn_is_fenced_off(desk: Desk) -> None:
+    desk.hear("one")
+    first = desk.begin()
+    desk.begin(lease="g1")
+    for deed in (lambda: desk.show(first, show.Preview(1, "x")), lambda: desk.finish(first)):
+        with pytest.raises(turns.Fenced):
+            deed()
+    with pytest.raises(turns.Fenced):
+        desk.do(turns.release, fence(first))
+    with pytest.raises(turns.Fenced):
+        desk.do(turns.asked, fence(first), "start", 1, "m", {})
+
+
+def test_what_was_shown_when_a_turn_was_lost_stays_partial_and_is_told(desk: Desk) -> None:
+    desk.hear("one")
+    first = desk.begin()
+    desk.show(first, show.Preview(1, "Half an "), show.Preview(1, "answ"), show.ItemOpen(2, "tool", started=True))
+    second = desk.begin(lease="g1")
+    entry = desk.entries()[-1]
+    assert (entry["text"], entry["partial"], "live" in entry) == ("Half an answ", True, False)
+    assert [(t.text, t.partial) for t in second.told] == [("Half an answ", True)]
+    assert second.tools is True
+    assert desk.items()[0]["status"] == "failed"
+
+
+def test_a_third_loss_fails_the_turn_tells_it_and_lets_the_next_begin(desk: Desk) -> None:
+    desk.hear("one")
+    for lease in ("g0", "g1", "g2"):
+        assert isinstance(desk.begin(lease=lease), turns.Begun)
+    desk.hear("two")
+    assert isinstance(desk.begin(lease="g3"), turns.GivenUp)
+    assert "lost 3 times" in desk.entries()[-1]["text"]
+    begun = desk.begin(lease="g3")
+    assert [e.text for e in begun.events] == ["two"]
+    assert len(begun.told) == 1
+
+
+def test_a_notice_rides_in_every_prompt_until_one_reached_an_agent(desk: Desk) -> None:
+    desk.hear("one")
+    desk.do(turns.notice, desk.session().id, "A message was held.")
+    begun = desk.begin()
+    assert [t.text for t in begun.told] == ["A message was held."]
+    desk.finish(begun, event="errored")  # the agent could not be started: it was told nothing
+    desk.hear("two")
+    begun = desk.begin()
+    assert [t.text for t in begun.told] == ["A message was held."]
+    desk.do(turns.notice, desk.session().id, "And another.")
+    desk.finish(begun, told_upto=max(t.seq for t in begun.told))
+    desk.hear("three")
+    assert [t.text for t in desk.begin().told] == ["And another."]
+
+
+def test_a_notice_never_wakes(desk: Desk) -> None:
+    desk.hear("one")
+    desk.finish(desk.begin())
+    desk.do(turns.notice, desk.session().id, "A message was held.")
+    assert desk.begin() is None
+
+
+def test_a_preview_that_nothing_ended_does_not_outlive_its_turn(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    desk.show(begun, show.Preview(1, "and so"))
+    desk.finish(begun)
+    assert [(e["text"], e.get("partial")) for e in desk.entries()[1:]] == [("and so", True)]
+
+
+def test_a_preview_taken_back_to_nothing_is_an_entry_all_the_same(desk: Desk) -> None:
+    """It was seen: it has its row and its claim, and is not left streaming."""
+    desk.hear("one")
+    begun = desk.begin()
+    desk.show(begun, show.Preview(1, "hm"), show.Replace(1, ""))
+    desk.finish(begun, show.Block(1, (), partial=True))
+    entry = desk.entries()[-1]
+    assert "live" not in entry
+    assert entry["partial"] is True
+
+
+def test_a_quiet_word_that_was_already_shown_is_said(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    desk.show(begun, show.Preview(1, "NO_REPLY"))
+    desk.finish(begun, block(1, "NO_REPLY", quiet=("NO_REPLY",)))
+    assert [e["text"] for e in desk.entries()] == ["one", "NO_REPLY"]
+
+
+def test_a_quiet_word_that_was_held_is_not(desk: Desk) -> None:
+    desk.hear("one")
+    desk.finish(desk.begin(), block(1, " NO_REPLY\n", quiet=("NO_REPLY",)))
+    assert [e["role"] for e in desk.entries()] == ["user"]
+
+
+def test_a_question_outlives_the_agent_that_asked_it(desk: Desk) -> None:
+    desk.hear("one")
+    spawn = desk.spawn()
+    desk.begin(spawn=spawn)
+    desk.call(Say("tool", "Which?", "web:s", "ask", more={"options": ["red"]}))
+    desk.begin(lease="g1")
+    (item,) = desk.items()
+    assert item["state"] == "open"
+    done = desk.do(answers.answer, desk.session().id, item["id"], "red", "anna", b"d")
+    assert (done.status, done.heard.status) == ("answered", "accepted")
+    assert desk.do(answers.answer, desk.session().id, item["id"], "blue", "bob", b"e").status == "already"
+    assert [e["text"] for e in desk.entries() if e["role"] == "user"] == ["one", "red"]
+
+
+def test_a_permission_request_of_a_lost_turn_is_closed(desk: Desk) -> None:
+    desk.hear("one")
+    asked = {"state": "open", "options": [{"optionId": "yes"}]}
+    desk.show(desk.begin(), show.ItemOpen(1, "permission", "r1", body=asked))
+    desk.begin(lease="g1")
+    (item,) = desk.items()
+    assert item["state"] == "cancelled"
+    assert desk.do(answers.answer, desk.session().id, item["id"], "yes", "anna", b"d").status == "closed"
+
+
+def test_only_an_option_that_was_offered_permits(desk: Desk) -> None:
+    desk.hear("one")
+    asked = {"state": "open", "options": [{"optionId": "yes"}]}
+    desk.show(desk.begin(), show.ItemOpen(1, "permission", "r1", body=asked))
+    (item,) = desk.items()
+    session = desk.session().id
+    assert desk.do(answers.answer, session, item["id"], "rm -rf", "anna", b"d").status == "no such option"
+    assert desk.do(answers.answer, session + 1, item["id"], "yes", "anna", b"d").status == "unknown"
+    assert desk.do(answers.answer, session, item["id"] + 1, "yes", "anna", b"d").status == "unknown"
+    assert desk.do(answers.answer, session, item["id"], None, "anna", b"d").status == "answered"
+
+
+def test_a_turn_without_a_word_is_told_and_one_that_only_sent_is_not(desk: Desk) -> None:
+    desk.hear("one")
+    desk.finish(desk.begin())
+    assert [e["kind"] for e in desk.entries() if e["role"] == "notice"] == ["turn.empty"]
+    desk.hear("two")
+    begun = desk.begin(spawn=desk.spawn())
+    desk.call(Say("tool", "Sent.", "web:s"))
+    desk.finish(begun)
+    assert len([e for e in desk.entries() if e["role"] == "notice"]) == 1
+
+
+def test_a_finished_turn_is_not_finished_twice(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    desk.finish(begun, block(1, "Done."))
+    with pytest.raises(turns.Fenced):
+        desk.finish(begun, block(1, "Done."))
+    assert [e["text"] for e in desk.entries()] == ["one", "Done."]
+
+
+def test_what_arrives_for_an_item_after_its_end_joins_it(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    desk.show(begun, show.ItemOpen(1, "tool"), show.ItemGrow(1, "out", "out"), show.ItemSet(1, live=False))
+    desk.show(begun, show.ItemGrow(1, "put", "put"))
+    slots = desk.slots
+    desk.finish(begun, block(2, "Done."))
+    desk.hear("two")
+    later = desk.begin()
+    desk.slots = show.Slots(items=slots.items)
+    desk.show(later, show.ItemGrow(1, "!", "!"), show.ItemSet(1, {"status": "done"}))
+    (item,) = desk.items()
+    assert (item["text"], item["status"], "live" in item) == ("output!", "done", False)
+    assert caller(later).turn != item["turn"]

@@ -1,0 +1,194 @@
+"""What watchers are given after an absence, and the story of one thing (Law 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from transaction_desk import Desk, block, leg
+
+from semel.law.delivery import Rules
+from semel.ledger import outgoing, show, views, why
+from semel.ledger.outgoing import Ask, Outcome
+from semel.ledger.speak import Say
+
+Json = dict[str, Any]
+
+
+def since(desk: Desk, rev: int, limit: int = 1000) -> list[Json] | None:
+    found = desk.look(views.since, desk.session().id, rev, limit)
+    return None if found is None else [c for c in found[1] if c["op"] != "session"]
+
+
+def streaming(desk: Desk) -> Any:
+    desk.hear("hi")
+    begun = desk.begin()
+    desk.show(begun, show.Preview(1, "one "))
+    return begun
+
+
+def test_a_live_text_is_sent_on_from_where_the_watcher_left(desk: Desk) -> None:
+    begun = streaming(desk)
+    rev = desk.session().rev
+    desk.show(begun, show.Preview(1, "two "))
+    desk.show(begun, show.Preview(1, "three"))
+    assert since(desk, rev) == [{"op": "append", "rev": rev + 2, "seq": 2, "text": "two three"}]
+    assert since(desk, rev + 1) == [{"op": "append", "rev": rev + 2, "seq": 2, "text": "three"}]
+    assert since(desk, rev + 2) == []
+    desk.finish(begun, block(1, "one two three"))
+
+
+@pytest.mark.parametrize("end", ["replaced", "ended", "lost"])
+def test_a_text_that_was_folded_meanwhile_is_sent_whole(desk: Desk, end: str) -> None:
+    begun = streaming(desk)
+    rev = desk.session().rev
+    if end == "replaced":
+        desk.show(begun, show.Preview(1, "tw"), show.Replace(1, "anew "), show.Preview(1, "and on"))
+        want = "anew and on"
+    elif end == "ended":
+        desk.show(begun, show.Preview(1, "two"), block(1, "one two"))
+        want = "one two"
+    else:
+        desk.begin(lease="g1")
+        want = "one "
+    (change,) = since(desk, rev) or []
+    assert (change["op"], change["text"]) == ("entry", want)
+
+
+def test_growth_after_a_replacement_is_sent_on_from_there(desk: Desk) -> None:
+    begun = streaming(desk)
+    desk.show(begun, show.Replace(1, "anew "))
+    rev = desk.session().rev
+    desk.show(begun, show.Preview(1, "and on"))
+    (change,) = since(desk, rev) or []
+    assert (change["op"], change["text"]) == ("append", "and on")
+
+
+def test_the_same_holds_for_the_output_of_a_tool(desk: Desk) -> None:
+    desk.hear("hi")
+    begun = desk.begin()
+    desk.show(begun, show.ItemOpen(1, "tool"), show.ItemGrow(1, "one ", "one "))
+    rev = desk.session().rev
+    desk.show(begun, show.ItemGrow(1, "two", "two"))
+    assert since(desk, rev) == [{"op": "output", "rev": rev + 1, "id": 1, "text": "two"}]
+    desk.show(begun, show.ItemSet(1, {"status": "done"}), show.ItemGrow(1, "!", "!"))
+    (change,) = since(desk, rev) or []
+    assert (change["op"], change["text"], change["status"]) == ("item", "one two!", "done")
+    desk.show(begun, show.ItemSet(1, live=False))
+    rev = desk.session().rev
+    desk.show(begun, show.ItemGrow(1, "late", "late"))
+    (change,) = since(desk, rev) or []
+    assert (change["op"], change["text"]) == ("item", "one two!late")
+    desk.finish(begun, block(2, "Done."))
+
+
+def test_a_rev_from_the_future_and_too_much_to_tell_need_a_snapshot(desk: Desk) -> None:
+    for n in range(5):
+        desk.hear(str(n))
+    rev = desk.session().rev
+    assert since(desk, rev + 1) is None
+    assert since(desk, 0, limit=5) is None
+    assert since(desk, 0, limit=6) is not None
+    assert since(desk, rev) == []
+
+
+def test_pages_of_entries_lose_nothing_and_end(desk: Desk) -> None:
+    for n in range(7):
+        desk.hear(str(n))
+    session, rev, seen = desk.session().id, 0, []
+    while True:
+        rows, rev = desk.look(views.entries, session, rev, 3)
+        if not rows:
+            break
+        seen += [row["text"] for row in rows]
+    assert seen == [str(n) for n in range(7)]
+
+
+def test_history_is_parted_between_stretches_without_loss_or_overlap(desk: Desk) -> None:
+    for n in range(6):
+        desk.hear(str(n))
+        begun = desk.begin()
+        ops = [show.ItemOpen(1, "tool"), show.ItemOpen(2, "thought", live=False)]
+        desk.show(begun, *ops)
+        desk.finish(begun, block(3, f"answer {n}"), show.ItemSet(1, {"status": "done"}))
+    session = desk.session().id
+    page = desk.look(views.snapshot, session, 5)
+    entries, items = page["entries"], page["items"]
+    while page["more"]:
+        page = desk.look(views.history, session, page["before"], 5)
+        entries, items = page["entries"] + entries, page["items"] + items
+    assert entries == desk.entries()
+    assert items == desk.items()
+    assert [i["id"] for i in items] == sorted(i["id"] for i in items)
+
+
+# ---------------------------------------------------------------- why
+
+
+def told(desk: Desk, ref: str) -> str:
+    story = desk.look(why.story, ref)
+    return "" if story is None else " | ".join(line["text"] for line in story["lines"])
+
+
+def test_every_kind_of_thing_has_its_story(desk: Desk) -> None:
+    desk.hear("hi", "chat", key="platform-7")
+    begun = desk.begin("chat")
+    desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
+    rules = Rules("at-most-once")
+    (one,) = desk.do(outgoing.depart, {"chat": Ask(rules, 1)}).sends
+    desk.do(outgoing.receipt, one.part, Outcome("receipt", receipt="msg-99"), rules)
+    for ref in ("e1", "E1", "platform-7", "t1", "chat#1"):
+        assert "Hello." in told(desk, ref)
+    for ref in ("c1", "p1", "msg-99", "chat#2", " c1 "):
+        assert "receipt msg-99" in told(desk, ref)
+
+
+def test_a_notice_tells_the_story_of_what_it_is_about(desk: Desk) -> None:
+    desk.hear("hi", "chat")
+    begun = desk.begin("chat")
+    desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
+    rules = Rules("at-most-once")
+    (one,) = desk.do(outgoing.depart, {"chat": Ask(rules, 1)}).sends
+    desk.do(outgoing.receipt, one.part, Outcome("refused", why="blocked"), rules)
+    assert "rejected: blocked" in told(desk, "chat#3")
+
+
+def test_a_refusal_tells_why(desk: Desk) -> None:
+    desk.hear("hi")
+    begun = desk.begin()
+    desk.finish(begun, show.Block(1, (Say("block", "x", None, problem="no destination is named 'bob'"),)))
+    assert "no destination is named 'bob'" in told(desk, "s#2")
+
+
+def test_a_fan_out_tells_of_each_session(desk: Desk) -> None:
+    desk.hear("hi", "s", "chat", wakes=False)
+    assert "recorded in s as entry 1" in told(desk, "e1")
+    assert "it waits for the next turn of chat" in told(desk, "e1")
+
+
+BAD = [
+    "",
+    " ",
+    "e0",
+    "e2",
+    "c1",
+    "p1",
+    "t1",
+    "s#0",
+    "s#2",
+    "nobody#1",
+    "#1",
+    "s#",
+    "e" + "9" * 30,
+    "s#" + "9" * 30,
+    "e²",
+    "\ud800",
+    "a\x00b",
+    "x" * 100_000,
+]
+
+
+@pytest.mark.parametrize("ref", BAD, ids=[ascii(ref)[:12] for ref in BAD])
+def test_a_ref_to_nothing_is_none(desk: Desk, ref: str) -> None:
+    desk.hear("hi")
+    assert desk.look(why.story, ref) is None

@@ -1,0 +1,82 @@
+"""A ledger in memory to try single transactions on; after each test the books are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from semel.ledger import books, calls, hear, show, spawns, turns, views
+from semel.ledger.speak import Caller, Leg, Made, Say
+from semel.ledger.store import Store
+
+Json = dict[str, Any]
+HOMES: dict[str, str | None] = {"s": "web:s", "chat": "chat:1", "chat-too": "chat:1", "job": None}
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.now = 1_000
+        self.store = Store.in_memory(clock=lambda: self.now)
+        self.slots = show.Slots()
+
+    def do(self, body: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return self.store.apply(body, *args, **kwargs)
+
+    def look(self, body: Callable[..., Any], *args: Any) -> Any:
+        return self.store.look(body, *args)
+
+    def hear(self, text: str = "hi", *keys: str, key: str | None = None, **more: Any) -> hear.Outcome:
+        event = hear.Event(more.pop("source", "api"), key, more.pop("kind", "message"), text, text.encode(), **more)
+        to = [hear.To(k, "main", HOMES.get(k, f"web:{k}")) for k in keys or ("s",)]
+        done: hear.Outcome = self.do(hear.hear, event, to, more.get("cursor"))
+        return done
+
+    def session(self, key: str = "s") -> Any:
+        return self.look(views.find, key)
+
+    def begin(self, key: str = "s", lease: str = "g0", spawn: int | None = None) -> Any:
+        self.slots = show.Slots()
+        return self.do(turns.begin, self.session(key).id, lease, spawn)
+
+    def show(self, begun: turns.Begun, *ops: show.Op) -> None:
+        self.slots = self.do(show.show, fence(begun), caller(begun), ops, self.slots)
+
+    def finish(self, begun: turns.Begun, *ops: show.Op, event: Any = "answered", **more: Any) -> bool:
+        end = show.End(event, "end_turn", **more)
+        self.slots, due = self.do(show.finish, fence(begun), caller(begun), ops, self.slots, end)
+        return bool(due)
+
+    def spawn(self, token: bytes = b"token", key: str = "s") -> int:
+        return int(self.do(spawns.start, self.session(key).id, "main", "g0", token))
+
+    def call(self, what: Say, call: str = "k1", *, token: bytes = b"token", args: bytes = b"a", **more: Any) -> Made:
+        made: Made = self.do(calls.call, calls.Call(token, more.pop("conn", "c1"), call, args, **more), what)
+        return made
+
+    def entries(self, key: str = "s") -> list[Json]:
+        found: list[Json] = self.look(views.snapshot, self.session(key).id, 1 << 40)["entries"]
+        return found
+
+    def items(self, key: str = "s") -> list[Json]:
+        found: list[Json] = self.look(views.snapshot, self.session(key).id, 1 << 40)["items"]
+        return found
+
+    def balanced(self) -> None:
+        broken = [book for book in self.look(books.audit) if not book.ok]
+        assert not broken, broken
+
+
+def fence(begun: turns.Begun) -> turns.Fence:
+    return turns.Fence(begun.session, begun.turn, begun.epoch)
+
+
+def caller(begun: turns.Begun, how: Any = "start") -> Caller:
+    return Caller(begun.session, begun.key, begun.turn, begun.root, how)
+
+
+def block(slot: int, text: str, dest: str = "web:s", **more: Any) -> show.Block:
+    return show.Block(slot, (Say("block", text, dest, **more),))
+
+
+def leg(text: str, dest: str = "chat:1") -> Leg:
+    return Leg(0, len(text), "chat", dest, {"kind": "post", "text": text})

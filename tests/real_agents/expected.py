@@ -1,0 +1,150 @@
+"""What must come of each scenario, for every agent; and where an agent's own behaviour makes it another thing.
+
+`rows`: the whole transcript as a person sees it, without what the person said. `asked`: the requests to the model,
+`scenario:step`. `delivered`: what reached the webhook, in order; None: exactly the texts of `rows`.
+`items`: tool calls, thoughts and permission requests, in the order of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from scenarios import DROPPED, SENT
+
+PERM = "touch perm_marker && rm -rf ./nothing && echo perm-done"
+
+
+@dataclass(frozen=True)
+class Expected:
+    rows: tuple[str, ...]
+    asked: tuple[str, ...]
+    delivered: tuple[str, ...] | None = None
+    items: tuple[str, ...] = ()
+
+
+_KILLED = Expected(
+    rows=(
+        "agent: Sending, then dying. ",
+        "agent: Said right before the kill.",
+        "agent partial: The closing text begins. ",
+        "agent: Resumed, and now done.",
+    ),
+    asked=("kill_send:0", "kill_send:1", "kill_send:resumed"),
+    delivered=("Sending, then dying. ", "Said right before the kill.", "Resumed, and now done."),
+    items=("tool done",),
+)
+_ORPHANED = Expected(
+    rows=("agent partial: Text before the send. ", "agent: The second attempt answers, and sends nothing."),
+    asked=("kill_before_send:0", "kill_before_send:0"),
+    delivered=("The second attempt answers, and sends nothing.",),
+)
+_REFUSED = "notice: Held back: it came from an agent process that was already ended."
+_REMEMBERED = Expected(  # what was left of the agent had the time to write its text down as complete
+    rows=("agent partial superseded: Text before the send. ", "agent: Text before the send. "),
+    asked=("kill_before_send:0",),
+    delivered=("Text before the send. ",),
+)
+
+EXPECTED: dict[str, Expected] = {
+    "plain": Expected(("agent: Hello from the scripted model. It streams in pieces, and ends.",), ("plain:0",)),
+    "think2": Expected(
+        ("agent: Let me check that. ", "agent: The tool said think-tool-output."),
+        ("think2:0", "think2:1"),
+        items=(
+            "thought: A thought before the tool.",
+            "tool done: echo think-tool-output -> think-tool-output",
+            "thought: A thought after the tool.",
+        ),
+    ),
+    "send": Expected(("agent: On it. ", f"agent: {SENT}"), ("send:0", "send:1"), items=("tool done",)),
+    "send_distinct": Expected(
+        ("agent: On it - looking at your calendar.", "agent: Tomorrow at 2pm you are free."),
+        ("send_distinct:0", "send_distinct:1"),
+        items=("tool done",),
+    ),
+    "send_twice": Expected(
+        ("agent: Twice.", "agent: Twice."),
+        ("send_twice:0", "send_twice:1", "send_twice:2"),
+        items=("tool done", "tool done"),
+    ),
+    "sendfile": Expected(
+        ("agent file hello.txt: The file you asked for.",), ("sendfile:0", "sendfile:1"), (), ("tool done",)
+    ),
+    "react": Expected(
+        ("agent reaction: 👍", "agent: Reacted, and here is the summary."), ("react:0", "react:1"), items=("tool done",)
+    ),
+    "perm": Expected(
+        ("agent: I will write a file. ", "agent: The file is written."),
+        ("perm:0", "perm:1"),
+        items=(f"tool done: {PERM} -> perm-done", "permission answered"),
+    ),
+    "cancel_text": Expected(
+        (
+            "agent partial: A long text begins here. ",
+            "notice: Stopped by Ann.",
+            "agent: The second answer. It is another one.",
+        ),
+        ("cancel_text:0", "second:0"),
+        ("A long text begins here. ", "The second answer. It is another one."),
+    ),
+    "drop": Expected(
+        (f"agent superseded: {DROPPED}", f"agent: {DROPPED}And now the complete answer."), ("drop:0", "drop:0")
+    ),
+    "kill_send": _KILLED,
+    "kill_gateway": _KILLED,
+    "kill_said": Expected(
+        ("agent partial superseded: All of it is said.", "agent: All of it is said."),
+        ("kill_said:0", "kill_said:0"),
+        ("All of it is said.",),
+    ),
+    "kill_before_send": _ORPHANED,
+    "kill_gateway_before_send": _ORPHANED,
+    "load": Expected(
+        (
+            "agent: Let me check that. ",
+            "agent: The tool said think-tool-output.",
+            "agent: On it. ",
+            f"agent: {SENT}",
+            "agent: The second answer. It is another one.",
+        ),
+        ("think2:0", "think2:1", "send:0", "send:1", "second:0"),
+        items=(
+            "thought: A thought before the tool.",
+            "tool done: echo think-tool-output -> think-tool-output",
+            "thought: A thought after the tool.",
+            "tool done",
+        ),
+    ),
+}
+
+_ASKS_FOR_EVERY_COMMAND = {
+    "items": (
+        "thought: A thought before the tool.",
+        "tool done: echo think-tool-output -> think-tool-output",
+        "permission answered",
+        "thought: A thought after the tool.",
+    )
+}
+
+DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
+    # It asks before every command, harmless ones too; the policy of these tests answers.
+    ("opencode", "think2"): _ASKS_FOR_EVERY_COMMAND,
+    # Their history holds what was complete: the turn is finished from it, and the model is not asked again.
+    ("codex", "kill_said"): {"asked": ("kill_said:0",)},
+    ("codex-zed", "kill_said"): {"asked": ("kill_said:0",)},
+    ("opencode", "load"): {"items": (*_ASKS_FOR_EVERY_COMMAND["items"], "tool done")},
+}
+"""(agent, scenario) -> what is otherwise there."""
+
+
+def expected(agent: str, scenario: str) -> list[Expected]:
+    """What must come of a scenario with this agent: one of these, exactly.
+
+    What is left of a dead agent may call before it is ended, or not: then the refusal is on record, or nothing is.
+    """
+    one = replace(EXPECTED[scenario], **DIFFERS.get((agent, scenario), {}))
+    if one != _ORPHANED:
+        return [one]
+    ends = [_ORPHANED, _REMEMBERED] if agent.startswith("codex") else [_ORPHANED]
+    return [*ends, *(replace(e, rows=(e.rows[0], _REFUSED, *e.rows[1:])) for e in ends)]

@@ -1,0 +1,145 @@
+"""How each real agent is started against a scripted model: its command, its environment, its files at home."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+import pytest
+
+
+def _installer() -> ModuleType:
+    path = Path(__file__).resolve().parents[2] / "scripts/agents_install.py"
+    spec = importlib.util.spec_from_file_location("agents_install", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+INSTALLER = _installer()
+ROOT: Path = INSTALLER.ROOT
+Api = Literal["anthropic", "openai"]
+Env = dict[str, str]
+
+
+@dataclass(frozen=True)
+class RealAgent:
+    """`start(home, port)` prepares a fresh home and answers (command, environment); the model listens at `port`.
+
+    `memory`: the files below home that hold a message as soon as it is complete, before the turn is over.
+    """
+
+    name: str
+    api: Api
+    start: Callable[[Path, int], tuple[list[str], Env]]
+    memory: str | None = None
+
+
+def _base(home: Path) -> Env:
+    (home / "tmp").mkdir()
+    node = Path(INSTALLER.node()).parent
+    return {"HOME": str(home), "PATH": f"{node}:{os.environ['PATH']}", "TMPDIR": str(home / "tmp"), "NO_COLOR": "1"}
+
+
+def _claude(home: Path, port: int) -> tuple[list[str], Env]:
+    main = ROOT / "claude/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js"
+    return [INSTALLER.node(), str(main)], {
+        **_base(home),
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
+        "ANTHROPIC_API_KEY": "sk-ant-none",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "IS_SANDBOX": "1",
+        "ENABLE_TOOL_SEARCH": "false",  # else our tools have to be searched for before they can be called
+    }
+
+
+def _codex_config(home: Path, port: int) -> Env:
+    (home / ".codex").mkdir()
+    (home / ".codex/config.toml").write_text(f"""
+model = "gpt-5.4"
+model_provider = "scripted"
+approval_policy = "on-request"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "http://127.0.0.1:{port}/v1"
+wire_api = "responses"
+env_key = "SCRIPTED_API_KEY"
+request_max_retries = 4
+stream_max_retries = 5
+""")
+    keys = {"CODEX_HOME": str(home / ".codex"), "SCRIPTED_API_KEY": "none", "OPENAI_API_KEY": "none"}
+    return {**_base(home), **keys, "NO_BROWSER": "1", "RUST_LOG": "warn"}
+
+
+def _codex(home: Path, port: int) -> tuple[list[str], Env]:
+    main = ROOT / "codex/node_modules/@agentclientprotocol/codex-acp/dist/index.js"
+    env = _codex_config(home, port)
+    env.update(CODEX_API_KEY="none", MODEL_PROVIDER="scripted", INITIAL_AGENT_MODE="workspace-write")
+    return [INSTALLER.node(), str(main)], env
+
+
+def _codex_zed(home: Path, port: int) -> tuple[list[str], Env]:
+    found = list((ROOT / "codex-zed/node_modules/@zed-industries").glob("codex-acp-*/bin/codex-acp"))
+    assert len(found) == 1, f"one binary of codex-acp is wanted: {found}"
+    return [str(found[0])], _codex_config(home, port)
+
+
+def _opencode(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".config/opencode").mkdir(parents=True)
+    model = {
+        "name": "Scripted", "reasoning": True, "tool_call": True, "interleaved": {"field": "reasoning_content"},
+        "limit": {"context": 200000, "output": 32000},
+    }  # fmt: skip
+    provider = {
+        "npm": "@ai-sdk/openai-compatible", "name": "Scripted", "models": {"scripted": model},
+        "options": {"baseURL": f"http://127.0.0.1:{port}/v1", "apiKey": "none"},
+    }  # fmt: skip
+    config = {
+        "autoupdate": False, "share": "disabled", "model": "scripted/scripted", "small_model": "scripted/scripted",
+        "permission": {"bash": "ask", "edit": "ask"}, "provider": {"scripted": provider},
+    }  # fmt: skip
+    (home / ".config/opencode/opencode.json").write_text(json.dumps(config))
+    quiet = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+    env = {**_base(home), **{f"OPENCODE_DISABLE_{what}": "1" for what in quiet}}
+    return [str(ROOT / "opencode/node_modules/.bin/opencode"), "acp"], env
+
+
+AGENTS = {
+    one.name: one
+    for one in (
+        RealAgent("claude", "anthropic", _claude),
+        RealAgent("codex-zed", "openai", _codex_zed, ".codex/sessions/**/*.jsonl"),
+        RealAgent("opencode", "openai", _opencode),
+        RealAgent("codex", "openai", _codex, ".codex/sessions/**/*.jsonl"),
+    )
+}
+
+
+def chosen() -> list[str]:
+    """The agents of this run: those that the environment's AGENTS names, or all."""
+    names = os.environ.get("AGENTS", "").split() or list(AGENTS)
+    if unknown := [name for name in names if name not in AGENTS]:
+        raise pytest.UsageError(f"AGENTS names {unknown[0]!r}; there are {', '.join(AGENTS)}")
+    return names
+
+
+def installed(name: str) -> RealAgent:
+    """The agent, or a failure that says how to install it."""
+    if not (ROOT / name / ".installed").exists():
+        pytest.fail(f"{name} is not installed: make test-agents does it (scripts/agents_install.py {name})")
+    return AGENTS[name]

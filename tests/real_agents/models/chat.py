@@ -1,0 +1,113 @@
+"""OpenAI's Chat Completions API, streaming (https://platform.openai.com/docs/api-reference/chat-streaming)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+from .http import Json, Reply, Request
+from .responses import Responses
+from .script import Act, Attempt, Cut, Gate, Script, Shell, Text, Think, Tool, Turn, our_tool, pieces, shell_call
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 25, "total_tokens": 125}
+
+
+class OpenAI:
+    """The handler of both of OpenAI's APIs: the path decides."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.responses = Responses(script)
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        path = request.path.removeprefix("/v1")
+        if path == "/responses":
+            await self.responses(request, reply)
+        elif path == "/chat/completions":
+            await self._chat(request.json(), reply)
+        elif path == "/models":
+            names = ("gpt-5.4", "scripted")
+            models = [{"id": name, "object": "model", "created": 1, "owned_by": "semel"} for name in names]
+            await reply.send(200, {"object": "list", "data": models})
+        else:
+            await reply.send(404, {"error": {"message": "not here"}})
+
+    async def _chat(self, body: Json, reply: Reply) -> None:
+        functions = [tool["function"] for tool in body.get("tools") or []]
+        tools = {one["name"]: one.get("parameters") or {} for one in functions}
+        if shell_call(tools, "") is None:
+            self.script.aside += 1
+            acts: Attempt = [Text("A title", 1)]
+        else:
+            acts = self.script.next(_turns(body["messages"]))
+        base = {"id": self.script.new_id("chatcmpl"), "created": int(time.time()), "model": body.get("model")}
+        if body.get("stream"):
+            await _Stream(self.script, tools, base, reply).run(acts)
+        else:
+            message = {"role": "assistant", "content": "".join(a.text for a in acts if type(a) is Text)}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            await reply.send(200, {**base, "object": "chat.completion", "choices": [choice], "usage": USAGE})
+
+
+def _turns(messages: list[Json]) -> list[Turn]:
+    out: list[Turn] = []
+    for message in messages:
+        content = message.get("content") or ""
+        text = content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+        if message["role"] == "user":
+            out.append(("user", text))
+        elif message["role"] == "tool":
+            out.append(("result", message["tool_call_id"]))
+    return out
+
+
+class _Stream:
+    """One streamed completion."""
+
+    def __init__(self, script: Script, tools: dict[str, Json], base: Json, reply: Reply) -> None:
+        self.script, self.tools, self.base, self.reply = script, tools, base, reply
+        self.calls = 0
+
+    async def _send(self, delta: Json, finish: str | None = None) -> None:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        await self.reply.event({**self.base, "object": "chat.completion.chunk", "choices": [choice]})
+
+    async def run(self, acts: Attempt) -> None:
+        await self.reply.begin()
+        await self._send({"role": "assistant", "content": ""})
+        for act in acts:
+            match act:
+                case Cut():
+                    await self.reply.cut()
+                    return
+                case Gate():
+                    await self.script.gate(act.name).wait()
+                case Text():
+                    name = "reasoning_content" if isinstance(act, Think) else "content"
+                    for piece in pieces(act.text, act.pieces):
+                        await self._send({name: piece})
+                        await asyncio.sleep(act.pause)
+                    if act.hold:
+                        await self.script.gate(act.hold).wait()
+                case _:
+                    await self._call(act)
+        await self._send({}, "tool_calls" if self.calls else "stop")
+        await self.reply.event({**self.base, "object": "chat.completion.chunk", "choices": [], "usage": USAGE})
+        await self.reply.event("[DONE]")
+        await self.reply.end()
+
+    async def _call(self, act: Act) -> None:
+        if isinstance(act, Tool):
+            name, arguments = our_tool(self.tools, act.name), act.arguments
+        else:
+            assert isinstance(act, Shell)
+            call = shell_call(self.tools, act.command)
+            assert call is not None
+            name, arguments = call
+        function = {"name": name, "arguments": ""}
+        first = {"index": self.calls, "id": self.script.new_id("call"), "type": "function", "function": function}
+        await self._send({"tool_calls": [first]})
+        for piece in pieces(json.dumps(arguments), 3):
+            await self._send({"tool_calls": [{"index": self.calls, "function": {"arguments": piece}}]})
+        self.calls += 1

@@ -1,0 +1,183 @@
+"""What the scripted model says, scenario by scenario; and the plan by which a person and the machine play along."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from models.script import Cut, Gate, Json, Scenario, Shell, Text, Think, Tool
+from real_house import PAGE, ROOM, House
+from watcher import Seen
+
+SENT = "The report is ready: 3 files changed."
+DROPPED = "Partial text before the drop: alpha beta gamma delta. "
+ORPHANED = "Sent by an orphan."
+
+
+def _send(text: str) -> Tool:
+    return Tool("send_message", {"text": text})
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "plain": Scenario([[[Text("Hello from the scripted model. It streams in pieces, and ends.", 12)]]]),
+    "second": Scenario([[[Text("The second answer. It is another one.")]]]),
+    "think2": Scenario(
+        [
+            [[Think("A thought before the tool."), Text("Let me check that. "), Shell("echo think-tool-output")]],
+            [[Think("A thought after the tool."), Text("The tool said think-tool-output.")]],
+        ]
+    ),
+    "send": Scenario([[[Text("On it. ", 2), _send(SENT)]], [[Text(SENT)]]]),
+    "send_distinct": Scenario(
+        [[[_send("On it - looking at your calendar.")]], [[Text("Tomorrow at 2pm you are free.")]]]
+    ),
+    "send_twice": Scenario([[[_send("Twice.")]], [[_send("Twice.")]], [[Text("Twice.", 2)]]]),
+    "sendfile": Scenario(
+        [
+            [[Tool("send_file", {"path": "hello.txt", "text": "The file you asked for."})]],
+            [[Text("The file you asked for.")]],
+        ]
+    ),
+    "react": Scenario([[[Tool("add_reaction", {"emoji": "👍"})]], [[Text("Reacted, and here is the summary.")]]]),
+    "perm": Scenario(
+        [
+            [[Text("I will write a file. ", 2), Shell("touch perm_marker && rm -rf ./nothing && echo perm-done")]],
+            [[Text("The file is written.")]],
+        ]
+    ),
+    "cancel_text": Scenario([[[Text("A long text begins here. ", 5, hold="cancel")]]]),
+    "drop": Scenario([[[Text(DROPPED, 8), Cut()], [Text(DROPPED + "And now the complete answer.", 8)]]]),
+    "kill_send": Scenario(
+        [[[Text("Sending, then dying. ", 3), _send("Said right before the kill.")]],
+         [[Text("The closing text begins. ", hold="closing")]]],
+        resumed=[Text("Resumed, and now done.")],
+    ),
+    "kill_said": Scenario([[[Text("All of it is said."), Gate("said")], [Text("All of it is said.")]]]),
+    "kill_before_send": Scenario(
+        [[[Text("Text before the send. ", hold="send"), _send(ORPHANED)],
+          [Text("The second attempt answers, and sends nothing.")]],
+         [[Text("The orphan's closing text.")]]],
+    ),
+}  # fmt: skip
+
+Plan = Callable[[House], Awaitable[None]]
+
+
+def _simple(scenario: str, session: str = ROOM) -> Plan:
+    async def play(house: House) -> None:
+        await house.say(session, scenario)
+        await house.idle(session)
+
+    return play
+
+
+async def _sendfile(house: House) -> None:
+    (house.work / "hello.txt").write_text("hello\n")
+    await _simple("sendfile", PAGE)(house)
+
+
+async def _perm(house: House) -> None:
+    """A person is asked, and answers; a second answer comes too late."""
+    await house.say(ROOM, "perm")
+    view = house.watchers[ROOM].view
+    await house.until(lambda: bool(_permissions(view)), "permission is asked")
+    (asked,) = _permissions(view)
+    assert asked["state"] == "open"
+    assert not (house.work / "perm_marker").exists()
+    option = next(o["optionId"] for o in asked["options"] if o["kind"] == "allow_once")
+    answer = {"item": asked["id"], "option": option, "by": "Ann"}
+    assert await house.post(ROOM, "answers", answer) == {"outcome": "answered"}
+    assert (await house.post(ROOM, "answers", answer))["outcome"] in ("already", "closed")
+    await house.idle(ROOM)
+    assert (house.work / "perm_marker").exists()
+    (done,) = _permissions(view)
+    assert (done["state"], done["answer"], done["by"]) == ("answered", option, "Ann")
+
+
+def _permissions(view: Seen) -> list[Json]:
+    return [item for item in view.items.values() if item["kind"] == "permission"]
+
+
+async def _cancel_text(house: House) -> None:
+    await house.say(ROOM, "cancel_text")
+    await house.until(house.shows(ROOM, "begins here"), "the text is shown")
+    assert await house.post(ROOM, "stop", {"by": "Ann"}) == {"stopped": True}
+    await house.idle(ROOM)
+    await _simple("second")(house)
+
+
+async def _kill_send(house: House) -> None:
+    """The agent's process dies after it sent a message, in the middle of its closing text."""
+    await house.say(ROOM, "kill_send")
+    await house.until(house.shows(ROOM, "The closing text begins."), "the closing text is shown")
+    house.kill_agent()
+    await house.idle(ROOM)
+
+
+async def _kill_gateway(house: House) -> None:
+    """The gateway dies there instead, and is started again."""
+    await house.say(ROOM, "kill_send")
+    await house.until(house.shows(ROOM, "The closing text begins."), "the closing text is shown")
+    await house.kill_gateway()
+    await house.up()
+    await house.idle(ROOM)
+
+
+async def _kill_said(house: House) -> None:
+    """The agent's process dies when its answer is complete, and its turn is not over yet."""
+    await house.say(ROOM, "kill_said")
+    await house.until(house.shows(ROOM, "All of it is said."), "the answer is shown")
+    await house.until(lambda: house.remembers("All of it is said."), "the answer is remembered")
+    house.kill_agent()
+    await house.idle(ROOM)
+
+
+async def _kill_before_send(house: House) -> None:
+    """The agent's first process dies while text streams; the model then tells what is left of it to send."""
+    await house.say(ROOM, "kill_before_send")
+    await house.until(house.shows(ROOM, "before the send."), "the text is shown")
+    house.kill_agent()
+    house.script.gate("send").set()
+    await house.idle(ROOM)
+
+
+async def _kill_gateway_before_send(house: House) -> None:
+    """The gateway dies there instead: what it leaves of the agent is told to send while there is no gateway."""
+    await house.say(ROOM, "kill_before_send")
+    await house.until(house.shows(ROOM, "before the send."), "the text is shown")
+    await house.kill_gateway()
+    house.script.gate("send").set()
+    await house.up()
+    await house.idle(ROOM)
+
+
+async def _load(house: House) -> None:
+    """The gateway is ended and started again between two turns: the agent loads its session, and nothing is added."""
+    await _simple("think2")(house)
+    await _simple("send")(house)
+    before = dict(house.watchers[ROOM].view.entries)
+    await house.stop_gateway()
+    await house.up()
+    await _simple("second")(house)
+    assert '"restored": "loaded"' in (house.path / "log").read_text()
+    after = house.watchers[ROOM].view.entries
+    assert {seq: entry for seq, entry in after.items() if seq in before} == before
+
+
+PLANS: dict[str, Plan] = {
+    "plain": _simple("plain"),
+    "think2": _simple("think2"),
+    "send": _simple("send"),
+    "send_distinct": _simple("send_distinct"),
+    "send_twice": _simple("send_twice"),
+    "sendfile": _sendfile,
+    "react": _simple("react"),
+    "perm": _perm,
+    "cancel_text": _cancel_text,
+    "drop": _simple("drop"),
+    "kill_send": _kill_send,
+    "kill_gateway": _kill_gateway,
+    "kill_said": _kill_said,
+    "kill_before_send": _kill_before_send,
+    "kill_gateway_before_send": _kill_gateway_before_send,
+    "load": _load,
+}

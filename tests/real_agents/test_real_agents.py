@@ -1,0 +1,101 @@
+"""Real agents through a running gateway: delivered = recorded = shown, with the exact texts (`make test-agents`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from expected import Expected, expected
+from fleet import chosen, installed
+from models.script import SUGGESTION, Json, Script
+from real_house import ROOM, House
+from scenarios import ORPHANED, PLANS, SCENARIOS
+from watcher import Watcher, row
+
+pytestmark = pytest.mark.agents
+
+
+@pytest.mark.parametrize("agent", chosen())
+@pytest.mark.parametrize("scenario", PLANS)
+async def test_what_the_model_says_is_delivered_recorded_and_shown_once(
+    tmp_path: Path, agent: str, scenario: str
+) -> None:
+    possible = expected(agent, scenario)
+    policy = "ask" if scenario == "perm" else "allow"
+    async with House(tmp_path, installed(agent), Script(SCENARIOS), policy) as house:
+        await PLANS[scenario](house)
+        (session,) = house.watchers
+        wanted = await _judge(house, session, possible)
+        assert tuple(house.script.asked) == wanted.asked, house.story()
+        await house.doctor()
+
+
+async def _judge(house: House, session: str, possible: list[Expected]) -> Expected:
+    """Shown = recorded = delivered = one of what is possible, which is returned."""
+    seen = house.watchers[session]
+    assert seen.fault is None
+    entries = await _recorded(house, session)
+    assert seen.view.entries == entries, "shown = recorded, field by field"
+    rows = [row(entry) for entry in _ordered(entries)]
+    said = tuple(r for r in rows if not r.startswith("user: "))
+    wanted = next((one for one in possible if one.rows == said), possible[0])
+    assert said == wanted.rows, house.story()
+    assert [r for r in rows if r.startswith("user: ")] == [f"user: {text}" for text in house.told[session]]
+    assert SUGGESTION not in str(rows)
+    assert ORPHANED not in str(rows)
+    _delivered(house, session, entries, wanted)
+    _items(house, seen.view.items, wanted)
+    await _comes_anew(house, seen)
+    return wanted
+
+
+async def _recorded(house: House, session: str) -> dict[int, Json]:
+    page = await house.get(f"/v1/sessions/{session}/entries?after=0&limit=10000")
+    return {entry["seq"]: entry for entry in page["entries"]}
+
+
+def _ordered(rows: Mapping[int, Json]) -> list[Json]:
+    return sorted(rows.values(), key=lambda row: int(row["born"]))
+
+
+def _delivered(house: House, session: str, entries: Mapping[int, Json], wanted: Expected) -> None:
+    """What reached the webhook is what was recorded as sent there, each once and in order."""
+    assert len({post["id"] for post in house.posts}) == len(house.posts), "no post came twice"
+    recorded = [e["text"] for e in sorted(entries.values(), key=lambda e: int(e["claim"] or 0) if e.get("claim") else 0)
+                if e.get("delivery")]  # fmt: skip
+    assert all(leg["state"] == "sent" for e in entries.values() for leg in e.get("delivery") or [])
+    assert [post["text"] for post in house.posts] == recorded, house.story()
+    texts = tuple(r.partition(": ")[2] for r in wanted.rows if r.startswith("agent"))
+    assert tuple(recorded) == (texts if wanted.delivered is None else wanted.delivered), house.story()
+    assert session != ROOM or recorded
+
+
+def _items(house: House, items: Mapping[int, Json], wanted: Expected) -> None:
+    """Tool calls, thoughts and permission requests; each text as far as the expectation tells."""
+    found = [_line(item) for item in _ordered(items) if item["kind"] in ("tool", "thought", "permission")]
+    assert len(found) == len(wanted.items), (found, wanted.items)
+    for line, want in zip(found, wanted.items, strict=True):
+        assert line.startswith(want), house.story()
+    assert not [item for item in items.values() if item.get("live")]
+
+
+def _line(item: Json) -> str:
+    match item["kind"]:
+        case "tool":
+            return f"tool {item['status']}: {item['title']} -> {item['text'].strip()}"
+        case "thought":
+            return f"thought: {item['text'].strip()}"
+        case _:
+            return f"permission {item['state']}"
+
+
+async def _comes_anew(house: House, seen: Watcher) -> None:
+    """Whoever comes now is shown the very same."""
+    late = Watcher(house.url, seen.session)
+    try:
+        await house.until(lambda: late.connected, "a late watcher is served")
+        assert late.view.entries == seen.view.entries
+        assert late.view.items == seen.view.items
+    finally:
+        await late.stop()

@@ -1,0 +1,83 @@
+"""`semel up` as a process, and the command line beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+Json = dict[str, Any]
+SEMEL = [sys.executable, "-c", "from semel.faces.cli import main; main()"]
+
+CONFIG = """\
+[gateway]
+listen = "127.0.0.1:{port}"
+data_dir = "{home}/data"
+[agents.demo]
+kind = "demo"
+cwd = "{home}"
+env = {{ SEMEL_DEMO_STATE = "{home}/demo" }}
+"""
+
+
+class House:
+    def __init__(self, home: Path, config: str) -> None:
+        self.home = home
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.config = home / "semel.toml"
+        self.config.write_text(CONFIG.format(home=home, port=self.port) + config)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def up(self) -> None:
+        with (self.home / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*SEMEL, "up", "--config", str(self.config)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        deadline = time.monotonic() + 60
+        while self.get("/healthz") is None:
+            assert self.process.poll() is None, (self.home / "log").read_text()[-2000:]
+            assert time.monotonic() < deadline, (self.home / "log").read_text()[-2000:]
+            time.sleep(0.02)
+
+    def get(self, path: str) -> Json | None:
+        try:
+            return dict(httpx2.get(f"{self.url}{path}", timeout=5).json())
+        except httpx2.HTTPError:
+            return None
+
+    def idle(self) -> None:
+        """Wait until no turn runs and none is due."""
+        deadline = time.monotonic() + 60
+        while any(s["state"] != "idle" for s in (self.get("/v1/sessions") or {})["sessions"]):
+            assert time.monotonic() < deadline, (self.home / "log").read_text()[-3000:]
+            time.sleep(0.05)
+
+    def end(self, how: signal.Signals = signal.SIGKILL) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(60)
+
+    def semel(self, *arguments: str) -> tuple[int, str]:
+        """(exit code, output) of a command; its errors are part of the output."""
+        done = subprocess.run(
+            [*SEMEL, *arguments, "--config", str(self.config)], capture_output=True, text=True, check=False,
+            env={**os.environ, "COLUMNS": "200", "TZ": "UTC"}, timeout=60,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    def told(self, *arguments: str) -> Any:
+        """The JSON a command prints."""
+        code, output = self.semel(*arguments, "--json")
+        assert code == 0, output
+        return json.loads(output)

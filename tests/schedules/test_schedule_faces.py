@@ -1,0 +1,151 @@
+"""Schedules as people and programs reach them: configuration, command line, HTTP."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from schedule_house import House
+
+from semel.faces.config import ConfigError
+from semel.faces.config.load import load
+
+CONFIGURED = """\
+[schedules.fixed]
+cron = "0 7 * * MON-FRI"
+tz = "Europe/Berlin"
+session = "s"
+text = "Good morning."
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    house = House(tmp_path_factory.mktemp("house"), CONFIGURED)
+    try:
+        house.up()
+        yield house
+    finally:
+        house.end(signal.SIGTERM)
+
+
+def test_the_command_line_adds_shows_pauses_resumes_and_removes(house: House) -> None:
+    added = house.told("schedules", "add", "plants", "Water them.", "--every", "3h", "--session", "s")
+    assert (added["every"], added["source"], added["last"]) == ("3h", "api", None)
+    code, output = house.semel("schedules", "add", "plants", "Water them twice.", "--every", "3h")
+    assert code == 1
+    assert "there is a schedule 'plants' already" in output
+    changed = house.told("schedules", "add", "plants", "Water them twice.", "--every", "3h", "--replace")
+    assert changed["session"] == "schedule:plants"
+    assert [s["name"] for s in house.told("schedules", "list")] == ["fixed", "plants"]
+    assert [s["name"] for s in house.told("schedules", "list", "--session", "s")] == ["fixed"]
+    assert house.told("schedules", "pause", "plants")["next"] is None
+    _, listing = house.semel("schedules", "list")
+    assert "plants\tevery 3h\tpaused" in listing
+    assert house.told("schedules", "resume", "plants")["next"] is not None
+    code, shown = house.semel("schedules", "show", "plants")
+    assert code == 0
+    assert "Water them twice." in shown
+    assert house.semel("schedules", "remove", "plants")[0] == 0
+    code, output = house.semel("schedules", "show", "plants")
+    assert code == 1
+    assert "there is no schedule 'plants'" in output
+
+
+def test_the_command_line_refuses_what_cannot_be(house: House) -> None:
+    for wrong, words in (
+        (("--cron", "every morning"), "no cron expression"),
+        (("--cron", "@daily", "--tz", "Europe/Berln"), "did you mean"),
+        ((), "exactly one of cron, at and every"),
+    ):
+        code, output = house.semel("schedules", "add", "x", "text", *wrong)
+        assert code == 2
+        assert words in output
+        assert "Traceback" not in output
+    code, output = house.semel("schedules", "remove", "fixed")
+    assert code == 1
+    assert "comes from the configuration" in output
+
+
+def test_what_the_configuration_made_is_a_clear_409_over_the_api(house: House) -> None:
+    answer = httpx2.delete(f"{house.url}/v1/schedules/fixed", timeout=5)
+    assert answer.status_code == 409
+    assert answer.json()["type"] == "urn:semel:problem:wrong-state"
+    assert "remove it from semel.toml" in answer.json()["detail"]
+    paused = httpx2.post(f"{house.url}/v1/schedules/fixed/pause", timeout=5).json()
+    assert paused["enabled"] is False
+    assert httpx2.post(f"{house.url}/v1/schedules/fixed/resume", timeout=5).json()["enabled"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"name": "x", "text": "t", "cron": "* * *"}, 400),
+        ({"name": "x", "text": "t", "cron": "@daily", "at": "2030-01-01 00:00"}, 400),
+        ({"name": "x", "text": "t", "every": 5}, 400),
+        ({"name": "a b", "text": "t", "cron": "@daily"}, 400),
+        ({"name": "x", "text": "t", "cron": "@daily", "when": "now"}, 400),
+        ({"name": "fixed", "text": "t", "cron": "@daily", "replace": True}, 409),
+    ],
+)
+def test_the_api_refuses_what_cannot_be(house: House, body: dict[str, Any], status: int) -> None:
+    answer = httpx2.post(f"{house.url}/v1/schedules", json=body, timeout=5)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["detail"]
+    assert [s["name"] for s in (house.get("/v1/schedules") or {})["schedules"]] == ["fixed"]
+
+
+def test_a_removed_schedule_answers_204_and_then_404(house: House) -> None:
+    made = httpx2.post(f"{house.url}/v1/schedules", json={"name": "y", "text": "t", "every": "1d"}, timeout=5)
+    assert made.status_code == 200
+    assert httpx2.delete(f"{house.url}/v1/schedules/y", timeout=5).status_code == 204
+    assert httpx2.delete(f"{house.url}/v1/schedules/y", timeout=5).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ('[schedules.x]\ntext = "t"', "exactly one of cron, at and every; here: none"),
+        ('[schedules.x]\ntext = "t"\ncron = "@daily"\nevery = "1h"', "here: cron, every"),
+        ('[schedules.x]\ntext = "t"\ncron = "0 25 * * *"', "'25' is no hour"),
+        ('[schedules.x]\ntext = "t"\ncron = "@daily"\ntz = "Mars"', "no time zone"),
+        ('[schedules.x]\ntext = "t"\ncron = "@daily"\nsession = "a b"', "session key"),
+        ('[schedules.x]\ntext = "t"\ncron = "@daily"\ndowntime = "never"', "'skip', 'once' or 'all'"),
+        ('[schedules.x]\ncron = "@daily"', 'needs "text"'),
+        ('[schedules."a b"]\ntext = "t"\ncron = "@daily"', "is not a name"),
+        ('[schedules.x]\ntext = "t"\ncorn = "@daily"', 'did you mean "cron"?'),
+        ('[heartbeat]\nhours = "8-22"', "are no hours"),
+        ('[heartbeat]\ntz = "Europe/Berln"', 'did you mean "Europe/Berlin"?'),
+        ('[heartbeat]\nevery = "0s"', "every"),
+        ('[heartbeat]\nsesions = ["s"]', 'did you mean "sessions"?'),
+    ],
+)
+def test_a_wrong_configuration_is_an_error_that_says_what_to_write(tmp_path: Path, section: str, words: str) -> None:
+    (tmp_path / "semel.toml").write_text(section)
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path / "semel.toml", env={"HOME": str(tmp_path)})
+    assert words in str(refused.value)
+    assert "semel.toml:" in str(refused.value)
+
+
+def test_the_configuration_takes_what_toml_has_types_for(tmp_path: Path) -> None:
+    (tmp_path / "semel.toml").write_text(
+        '[schedules.a]\ntext = "t"\nat = 2030-03-29T07:30:00Z\n[schedules.b]\ntext = "t"\nevery = 90\n'
+        '[heartbeat]\nsessions = ["main:*"]\nevery = "45m"\nhours = "22:00-06:00"\ntz = "Asia/Kathmandu"\n'
+    )
+    told = load(tmp_path / "semel.toml", env={"HOME": str(tmp_path)}).gateway
+    assert {name: (s.form, s.spec) for name, s in told.schedules.items()} == {
+        "a": ("at", "2030-03-29T07:30:00+00:00"),
+        "b": ("every", "90"),
+    }
+    assert told.heartbeat is not None
+    assert (told.heartbeat.every_s, told.heartbeat.hours, told.heartbeat.quiet) == (2700.0, (1320, 360), "NO_REPLY")
+
+
+def test_without_sessions_there_are_no_heartbeats(tmp_path: Path) -> None:
+    (tmp_path / "semel.toml").write_text('[heartbeat]\nevery = "10m"\n')
+    assert load(tmp_path / "semel.toml", env={"HOME": str(tmp_path)}).gateway.heartbeat is None

@@ -1,0 +1,123 @@
+"""The door: `make` lists what can be done, CI runs what a person runs, and what is built holds what it needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "semel"
+
+
+def make(*args: str) -> str:
+    done = subprocess.run(["make", "--no-print-directory", *args], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_make_without_a_target_lists_all_of_them() -> None:
+    listed = set(re.findall(r"^  make ([a-z-]+) ", make(), re.M))
+    written = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert listed == written
+    assert {"up", "test", "lint", "bench", "test-agents", "wheel"} <= listed
+
+
+def test_ci_runs_what_a_person_runs() -> None:
+    assert re.search(r"^make test$", (ROOT / ".ci" / "run").read_text(), re.M)
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+@pytest.fixture
+def pythons(tmp_path: Path) -> Path:
+    """A directory for stand-ins of python, alone on PATH with the usual commands."""
+    places = tmp_path / "bin"
+    places.mkdir()
+    for name in ("sh", "cat", "echo", "touch", "mkdir"):
+        (places / name).symlink_to(f"/bin/{name}")
+    return places
+
+
+def python(places: Path, name: str, version: str, venv: bool) -> None:
+    """A python that says it has this version, and can or cannot make a virtual environment."""
+    number = tuple(map(int, version.split(".")))
+    script = f"""\
+        #!/bin/sh
+        case "$*" in
+            *version_info\\ *) exit {int(number < (3, 11))};;
+            *version_info*) echo {version};;
+            *ensurepip*) exit {int(not venv)};;
+            --version) echo "Python {version}";;
+            "-m venv"*) mkdir "$4";;
+        esac
+        """
+    path = places / name
+    path.write_text(textwrap.dedent(script))
+    path.chmod(0o755)
+
+
+def make_venv(places: Path, where: Path) -> subprocess.CompletedProcess[str]:
+    command = ["/bin/sh", str(ROOT / "scripts" / "make-venv"), str(where)]
+    return subprocess.run(command, env={"PATH": str(places)}, capture_output=True, text=True, check=False)
+
+
+def test_the_first_python_that_is_new_enough_and_whole_is_taken(pythons: Path, tmp_path: Path) -> None:
+    python(pythons, "python3", "3.9", venv=True)
+    python(pythons, "python3.12", "3.12", venv=False)
+    python(pythons, "python3.11", "3.11", venv=True)
+    done = make_venv(pythons, tmp_path / "venv")
+    assert done.returncode == 0, done.stderr
+    assert "Python 3.11" in done.stdout
+    assert (tmp_path / "venv").is_dir()
+
+
+def test_a_python_without_its_venv_module_is_named_with_the_package_to_install(pythons: Path, tmp_path: Path) -> None:
+    python(pythons, "python3", "3.11", venv=False)
+    done = make_venv(pythons, tmp_path / "venv")
+    assert done.returncode == 1
+    assert "apt install python3.11-venv" in done.stderr
+
+
+def test_without_a_python_that_is_new_enough_it_is_said_which_is_needed(pythons: Path, tmp_path: Path) -> None:
+    python(pythons, "python3", "3.9", venv=True)
+    done = make_venv(pythons, tmp_path / "venv")
+    assert done.returncode == 1
+    assert "needs Python 3.11 or newer, and found Python 3.9" in done.stderr
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_works_from_there(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT], check=True)
+    (wheel,) = tmp_path.glob("semel-*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    files = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_file()}
+    ours = {path for path in files if not any(part.startswith((".", "__pycache__")) for part in path.parts)}
+    assert {f"semel/{path}" for path in ours} <= held
+
+    inside = tmp_path / "inside"
+    zipfile.ZipFile(wheel).extractall(inside)
+    code = (
+        "import semel, semel.ledger.store, semel.faces.terminal.app, semel.faces.http\n"
+        "semel.ledger.store.Store.in_memory().close()\n"
+        "assert semel.__file__.startswith(sys.argv[1]), semel.__file__"
+    )
+    run = [sys.executable, "-c", f"import sys; sys.path.insert(0, sys.argv[1])\n{code}", str(inside)]
+    subprocess.run(run, check=True, cwd=tmp_path)
+    entry = next(name for name in held if name.endswith("entry_points.txt"))
+    assert "semel = semel.faces.cli:main" in zipfile.ZipFile(wheel).read(entry).decode()
+
+
+def test_in_ci_a_skipped_test_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "test_it.py").write_text("import pytest\ndef test_it(): pytest.skip('no tool')\n")
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    env = {key: value for key, value in os.environ.items() if key != "CI"}
+    alone = subprocess.run(run, env=env, capture_output=True, text=True, check=False, cwd=tmp_path)
+    in_ci = subprocess.run(run, env={**env, "CI": "true"}, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (alone.returncode, in_ci.returncode) == (0, 1)
+    assert "a skipped test is a failure in CI" in in_ci.stdout
