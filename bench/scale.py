@@ -1,4 +1,4 @@
-"""Does the cost of a message grow with the length of history (Law 11)? The same turns in an empty and in a full ledger."""
+"""Does the cost of a message grow with history (Law 11)? The same turns in an empty and in a full ledger."""
 
 from __future__ import annotations
 

@@ -151,7 +151,8 @@ class Machine(RuleBasedStateMachine):
     @rule(
         data=st.data(), text=TEXTS, to=NAME, call=st.sampled_from([f"k{n}" for n in range(9)]),
         conn=st.sampled_from(["c1", "c2"]), tool=st.sampled_from([None, None, "T0", "T1"]),
-        kind=st.sampled_from(["text", "text", "text", "ask", "reaction"]), answered=st.sampled_from([False, False, True]),
+        kind=st.sampled_from(["text", "text", "text", "ask", "reaction"]),
+        answered=st.sampled_from([False, False, True]),
     )  # fmt: skip
     def calls(
         self, data: st.DataObject, text: str, to: str | None, call: str, conn: str, tool: str | None, kind: str,
