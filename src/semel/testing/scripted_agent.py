@@ -25,9 +25,7 @@ from semel.agents.demo.script import MARK
 Step = str | dict[str, Any]
 
 
-def command(
-    *, state: Path, script: Path | None = None, log: Path | None = None, instant: bool = False
-) -> list[str]:
+def command(*, state: Path, script: Path | None = None, log: Path | None = None, instant: bool = False) -> list[str]:
     """The command line of a scripted agent.
 
     state    its memory: sessions that can be loaded again, and the counts of attempts

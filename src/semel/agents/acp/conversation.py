@@ -30,9 +30,7 @@ METHOD_NOT_FOUND, CANCELLED = -32601, -32800
 class AcpConversation:
     """See `semel.gateway.ports.Conversation`. Made by `AcpAgent.open`."""
 
-    def __init__(
-        self, name: str, process: Process, stdout: IO[bytes], trace: Trace | None, limit: int
-    ) -> None:
+    def __init__(self, name: str, process: Process, stdout: IO[bytes], trace: Trace | None, limit: int) -> None:
         self.memory = ""
         self.restored: Literal["new", "loaded", "resumed"] = "new"
         self.agent_name = ""
@@ -57,9 +55,7 @@ class AcpConversation:
 
     def __repr__(self) -> str:
         state = "dead" if self._died else f"{len(self._prompts)} prompts, {len(self._asked)} asked"
-        return (
-            f"<AcpConversation {self.name} {self.memory or 'unopened'} {state}, {len(self._signals)} queued>"
-        )
+        return f"<AcpConversation {self.name} {self.memory or 'unopened'} {state}, {len(self._signals)} queued>"
 
     @property
     def modes(self) -> Json | None:
@@ -88,9 +84,7 @@ class AcpConversation:
         self.replaying = self._cancelling = False
         self._ids += 1
         self._prompts.add(self._ids)
-        self._send(
-            id=self._ids, method="session/prompt", params={"sessionId": self.memory, "prompt": list(content)}
-        )
+        self._send(id=self._ids, method="session/prompt", params={"sessionId": self.memory, "prompt": list(content)})
 
     async def answer(self, id: str, option: str | None) -> None:
         """See ports."""

@@ -66,9 +66,7 @@ def environment(
     env = {
         name: value
         for name, value in source.items()
-        if (name in ORDINARY or name.startswith(prefixes))
-        and name not in hidden
-        and not name.startswith("SEMEL_")
+        if (name in ORDINARY or name.startswith(prefixes)) and name not in hidden and not name.startswith("SEMEL_")
     }
     env.setdefault("PATH", os.defpath)
     env.setdefault("LANG", "C.UTF-8")

@@ -24,9 +24,7 @@ log = logging.getLogger("semel.agents")
 LATE_REPLAY_QUIET = 0.5  # seconds of silence after which a replay that has no end of its own counts as told
 
 
-async def begin(
-    talk: AcpConversation, launch: Launch, cwd: str, timeout: float, tools: Sequence[str]
-) -> None:
+async def begin(talk: AcpConversation, launch: Launch, cwd: str, timeout: float, tools: Sequence[str]) -> None:
     """Agree on the protocol and open the session. `timeout` seconds for each request. Raises AgentError."""
     agreed = await _initialize(talk, timeout)
     talk.agent_name = agreed.name

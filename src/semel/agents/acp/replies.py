@@ -12,9 +12,7 @@ def error_text(error: Json) -> str:
     data = error.get("data")
     more = data if isinstance(data, str) else None
     if isinstance(data, dict):
-        more = next(
-            (data[k] for k in ("details", "message", "error", "reason") if isinstance(data.get(k), str)), None
-        )
+        more = next((data[k] for k in ("details", "message", "error", "reason") if isinstance(data.get(k), str)), None)
     return f"{message}: {more}" if more and more not in message else message
 
 

@@ -162,9 +162,7 @@ class Trace:
             return
         at = time.monotonic() - self._began
         try:
-            self._file.write(
-                b'{"t": %.6f, "dir": "%s", "msg": %s}\n' % (at, direction.encode(), line.strip())
-            )
+            self._file.write(b'{"t": %.6f, "dir": "%s", "msg": %s}\n' % (at, direction.encode(), line.strip()))
             self._file.flush()
         except OSError as error:  # a full disk: the conversation matters more than its trace
             log.warning("the trace %s ends here: %s", self._file.name, error)

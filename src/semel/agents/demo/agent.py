@@ -198,14 +198,10 @@ class DemoAgent:
         except Refused as error:
             self.client.send({"id": id, "error": {"code": error.code, "message": str(error)}})
             return
-        text = "\n".join(
-            str(one.get("text", "")) for one in params.get("prompt", []) if isinstance(one, dict)
-        )
+        text = "\n".join(str(one.get("text", "")) for one in params.get("prompt", []) if isinstance(one, dict))
         if self.options.log:
             with self.options.log.open("a") as file:
-                file.write(
-                    json.dumps({"session": session.memory.session, "heard": heard, "text": text}) + "\n"
-                )
+                file.write(json.dumps({"session": session.memory.session, "heard": heard, "text": text}) + "\n")
         if self.options.instant:
             self._instant(id, session, heard)
             return
@@ -229,9 +225,7 @@ class DemoAgent:
             steps = self._steps(session, chosen)
             if session.model == "demo-slow":
                 steps = [_slower(one) for one in steps]
-            answer = {
-                "result": {"stopReason": chosen.get("stop", "end_turn"), "_meta": chosen.get("meta", {})}
-            }
+            answer = {"result": {"stopReason": chosen.get("stop", "end_turn"), "_meta": chosen.get("meta", {})}}
             turn.run(steps)
         except Cancelled:
             answer = {"result": {"stopReason": "cancelled"}}

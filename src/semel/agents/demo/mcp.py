@@ -69,9 +69,7 @@ class Server:
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
 
-    def call(
-        self, tool: str, arguments: Json, meta: Json | None, cancelled: threading.Event
-    ) -> tuple[bool, str]:
+    def call(self, tool: str, arguments: Json, meta: Json | None, cancelled: threading.Event) -> tuple[bool, str]:
         """tools/call: whether it went well, and the text of its answer."""
         params = {"name": tool, "arguments": arguments, **({"_meta": meta} if meta else {})}
         try:

@@ -129,9 +129,7 @@ WORDS: list[Word] = [
         "error",
         "the turn fails with an error",
         r"error",
-        lambda _: [
-            {"error": {"code": -32603, "message": "Internal error", "data": {"details": "as you asked"}}}
-        ],
+        lambda _: [{"error": {"code": -32603, "message": "Internal error", "data": {"details": "as you asked"}}}],
     ),
 ]
 
@@ -140,9 +138,7 @@ def steps_for(prompt: str) -> Steps:
     """The steps for the last line of the prompt that holds a word (behind "name: ", too), else an answer."""
     for line in reversed(prompt.strip().splitlines()):
         for _, _, pattern, make in WORDS:
-            if found := re.fullmatch(
-                r"(?:[^:]{1,80}:\s+)?" + pattern + r"[.!]?\s*", line.strip(), re.IGNORECASE
-            ):
+            if found := re.fullmatch(r"(?:[^:]{1,80}:\s+)?" + pattern + r"[.!]?\s*", line.strip(), re.IGNORECASE):
                 return make(found.group(1) if found.re.groups else "")
     said = prompt.strip().splitlines()[-1][:300] if prompt.strip() else ""
     return say(f"You said: {said}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
