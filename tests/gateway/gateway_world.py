@@ -31,6 +31,8 @@ class World:
         self.work = path / "work"
         self.work.mkdir(exist_ok=True)
         self.channels = settings.pop("channels", {})
+        if "channel_settings" in settings:
+            settings["channels"] = settings.pop("channel_settings")
         permissions = settings.pop("permissions", "ask")
         env = {"SEMEL_DEMO_STATE": str(path / "demo"), **settings.pop("env", {})}
         command = (sys.executable, "-m", "semel.agents.demo", *settings.pop("args", ()))

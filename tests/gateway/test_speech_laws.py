@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 from gateway_world import PATIENCE, World, destination, script, until
 
+from semel.gateway.ports import Safety
+from semel.gateway.settings import ChannelSettings
+from semel.testing import FakeChannel, Platform
+
 Json = dict[str, Any]
 
 
@@ -233,3 +237,15 @@ def _exists(path: Path) -> Any:
         return path.exists()
 
     return there
+
+
+async def test_a_failed_turn_is_told_where_the_person_is_at_home(tmp_path: Path) -> None:
+    platform = Platform()
+    channel = FakeChannel("chat", Safety.IDEMPOTENT, platform)
+    settings = {"chat": ChannelSettings("chat", "fake")}
+    async with World(tmp_path, channels={"chat": channel}, channel_settings=settings) as w:
+        await w.gateway.say("demo:chat:room", script("x", {"error": {"code": -32000, "message": "model is away"}}))
+        await w.idle("demo:chat:room")
+        await w.gateway.outbox.quiet()
+        told = [post.text for post in platform.log]
+        assert any("model is away" in text for text in told)

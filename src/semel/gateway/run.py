@@ -35,7 +35,7 @@ log = structlog.get_logger("semel.turn")
 
 SHOW_EVERY = 0.033  # seconds between two batches while text streams
 CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before its process is ended
-OVERTAKEN = 1.0  # seconds the stream is given to tell of a tool call that came by the other pipe
+OVERTAKEN = 3.0  # seconds the stream is given to tell of a tool call that came by the other pipe
 _UNSENT = -(1 << 40)  # the slot of what a lost attempt said, away from those of the fold
 REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
 

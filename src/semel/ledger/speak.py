@@ -10,7 +10,7 @@ from typing import Any, Literal
 from semel.law import echo
 from semel.law.verbatim import verbatim_digest
 from semel.ledger import entries
-from semel.ledger.sql import Tx
+from semel.ledger.sql import Row, Tx
 
 Kind = Literal["text", "file", "reaction", "edit", "ask"]
 
@@ -100,6 +100,29 @@ def refuse(tx: Tx, caller: Caller, what: Say, why: str) -> Made:
     return Made(claim, "refused", why, dest=what.dest)
 
 
+LOCAL = ("web", "terminal", "session")  # homes whose delivery is the commit
+
+
+def announce(tx: Tx, session: Row, text: str, *, turn: Row | None, kind: str, tell: bool) -> int:
+    """A notice that a person must see wherever they are at home: an entry, its claim, and a part for a chat (Law 7)."""
+    channel, _, address = (session.home or "").partition(":")
+    if not address or channel in LOCAL:
+        return entries.add_entry(
+            tx, session.id, role="notice", text=text, turn=turn.id if turn else None, tell=tell, more={"kind": kind}
+        )
+    caller = Caller(session.id, session.key, turn.id if turn else None, turn.root if turn else None)
+    op = {"kind": "post", "session": session.key, "address": address, "text": text}
+    what = Say("notice", text, session.home, legs=(Leg(0, len(text), channel, session.home, op),))
+    claim = _claim(tx, caller, what, "said", kind)
+    seq = entries.add_entry(
+        tx, session.id, role="notice", text=text, turn=caller.turn, claim=claim, tell=tell, more={"kind": kind}
+    )
+    tx.run("claim_link", id=claim, seq=seq)
+    add_parts(tx, claim, what.legs)
+    _tell_home(tx, caller, what, claim)
+    return seq
+
+
 def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | None:
     """The claim that this one is an echo of (Law 5). What was shown as it streamed cannot be taken back."""
     if what.shown is not None or digest is None or caller.root is None:
@@ -155,11 +178,12 @@ def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
 
     Two sessions may share a home: two agents who talk with one person in one place.
     """
+    role = "notice" if what.how == "notice" else "agent"
     for other in tx.all("session_homes", home=what.dest):
         if other.id != caller.session:
             there = {k: v for k, v in what.more.items() if k not in ("of", "item")}  # rows of the caller's session
             more = {**there, "from": caller.key}
-            entries.add_entry(tx, other.id, role="agent", text=what.text, claim=claim, tell=True, more=more)
+            entries.add_entry(tx, other.id, role=role, text=what.text, claim=claim, tell=True, more=more)
 
 
 def _supersede_lost(tx: Tx, caller: Caller, what: Say) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semel.law import turn as law
-from semel.ledger import entries
+from semel.ledger import entries, speak
 from semel.ledger.sql import Row, Tx
 
 
@@ -200,7 +200,15 @@ def fail(tx: Tx, session: int, turn: Row, why: str) -> None:
 
 
 def notice(tx: Tx, session: int, text: str, *, turn: int | None = None, kind: str = "notice", tell: bool = True) -> int:
-    """People see it, it rides in the agent's next prompt, and it never wakes (Law 7)."""
+    """People see it, it rides in the agent's next prompt, and it never wakes (Law 7).
+
+    What became of a turn is also sent where the person is at home: silence would look like an answer on its way.
+    """
+    if kind.startswith("turn.") and kind != "turn.cancelled":
+        row = tx.one("session_by_id", id=session)
+        assert row is not None
+        own = tx.one("turn_get", id=turn) if turn is not None else None
+        return speak.announce(tx, row, text, turn=own, kind=kind, tell=tell)
     return entries.add_entry(tx, session, role="notice", text=text, turn=turn, tell=tell, more={"kind": kind})
 
 
