@@ -36,6 +36,7 @@ log = structlog.get_logger("semel.turn")
 SHOW_EVERY = 0.033  # seconds between two batches while text streams
 CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before its process is ended
 OVERTAKEN = 3.0  # seconds the stream is given to tell of a tool call that came by the other pipe
+UNANNOUNCED = 0.1  # the same, for an agent that was seen not to tell of its calls
 _UNSENT = -(1 << 40)  # the slot of what a lost attempt said, away from those of the fold
 REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
 
@@ -114,7 +115,7 @@ class Run:
         agent said before it has to be recorded, and leave, before it. All that was streamed is committed then.
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + OVERTAKEN
+        end = loop.time() + (UNANNOUNCED if self.live.announces is False else OVERTAKEN)
         while True:
             self.news.clear()
             await self.flush()
@@ -122,6 +123,7 @@ class Run:
             known = found in self.viewing.calls
             left = end - loop.time()
             if known or self.over or left <= 0:
+                self.live.announces = known or (self.live.announces or False if not self.over else self.live.announces)
                 return found, (self.viewing.turns[str(found)] if known else None)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.news.wait(), left)
@@ -323,6 +325,20 @@ class Run:
         if self.cancelled_by is not None:  # whatever the agent calls it: the fence is what the person asked for
             return "cancelled"
         return "errored" if end.stop == "error" else "answered"
+
+    async def afterwards(self, updates: Sequence[Update]) -> None:
+        """What the agent told after its answer, while no turn runs: it is said, late, and shown now (Law 10)."""
+        self.speech.last = None
+        for one in updates:
+            self.viewing.take(self.fold.update(one.data, replay=one.replay))
+        self.viewing.take(self.fold.end("end_turn"))
+        ops = self.viewing.batch()
+        if not ops:
+            return
+        closing, legs = self.speech.closing()
+        caller = replace(self.caller(), late=True)
+        self.slots = await self.deps.record.write(show.late, caller, ops, self.slots, closing, legs)
+        self.live.slots = self.slots
 
     def drain_marks(self) -> None:
         """The run is over: nobody waits for it any more."""

@@ -9,21 +9,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from semel.gateway.ports import Agent, AgentError, Conversation, Died, Launch
+from semel.gateway.ports import Agent, AgentError, Conversation, Died, Launch, Update
 from semel.gateway.record import Record
 from semel.gateway.viewing import Viewing
 from semel.law.stream import Fold, profile_for
 from semel.ledger import show
 from semel.ledger import spawns as rows
+from semel.ledger.errors import LedgerError
 
 log = structlog.get_logger("semel.spawns")
+
+PAUSE = 0.25  # seconds after which what an agent tells between turns is taken for told
 
 
 def token_digest(token: str) -> bytes:
@@ -47,6 +50,10 @@ class Live:
     primed: bool = False  # the agent was given what its memory lacks
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[Any] = field(default_factory=asyncio.Queue, repr=False)  # Signal, and marks of the run
+    announces: bool | None = None  # whether its stream tells of its tool calls; None: not seen yet
+    afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(default=None, repr=False)  # of its last turn
+    aftermath: asyncio.Task[None] | None = field(default=None, repr=False)
+    settling: bool = False
     fold: Fold = field(default_factory=Fold, repr=False)
     viewing: Viewing = field(default_factory=Viewing, repr=False)
     slots: show.Slots = field(default_factory=show.Slots, repr=False)
@@ -97,6 +104,7 @@ class Spawns:
         one = self.live.get(session)
         if one is not None and not one.busy:
             self._occupy(one)
+            await self._settled(one)
             return one
         async with self._free:
             self._waiting += 1
@@ -153,9 +161,42 @@ class Spawns:
         while True:
             signal = await one.conversation.next()
             one.signals.put_nowait(signal)
+            if not one.busy and isinstance(signal, Update) and one.aftermath is None:
+                one.aftermath = asyncio.create_task(self._aftermath(one), name=f"aftermath of {one.key}")
             if isinstance(signal, Died):
                 self._end_soon(one, signal.why)
                 return
+
+    async def _aftermath(self, one: Live) -> None:
+        """What an agent tells between turns is shown when it pauses, not when the next turn begins."""
+        await asyncio.sleep(PAUSE)
+        await self._settle(one)
+
+    async def _settle(self, one: Live) -> None:
+        one.settling = True
+        try:
+            waiting = [one.signals.get_nowait() for _ in range(one.signals.qsize())]
+            updates = [signal for signal in waiting if isinstance(signal, Update)]
+            for signal in waiting:
+                if not isinstance(signal, Update):
+                    one.signals.put_nowait(signal)
+            if updates and one.afterwards is not None:
+                await one.afterwards(updates)
+        except LedgerError as fault:
+            log.warning("what an agent told after its turn could not be recorded", session=one.key, why=str(fault))
+        finally:
+            one.settling, one.aftermath = False, None
+
+    async def _settled(self, one: Live) -> None:
+        """Nothing of the last turn is being written any more; what waits is left to whoever comes next."""
+        task = one.aftermath
+        if task is None:
+            return
+        if one.settling:
+            await asyncio.wait({task})
+        else:
+            task.cancel()
+            one.aftermath = None
 
     async def give_back(self, one: Live) -> None:
         """The turn is over and the process can serve the next one, if it still lives."""
@@ -173,6 +214,9 @@ class Spawns:
         self._forget(one)
         if one.pump is not None:
             one.pump.cancel()
+        if not one.busy:
+            await self._settled(one)
+            await self._settle(one)
         try:
             await one.conversation.close(grace)
         finally:

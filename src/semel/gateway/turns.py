@@ -173,6 +173,7 @@ class Turns:
         finally:
             self.runs.pop(begun.session, None)
             run.drain_marks()
+            live.afterwards = run.afterwards
             if keep and not self.stopping:
                 await self.spawns.give_back(live)
             else:

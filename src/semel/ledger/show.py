@@ -237,11 +237,7 @@ def finish(
     turns.close_entries(tx, fence.session, fence.turn)
     for item in tx.all("items_live", session=fence.session):
         entries.set_item(tx, item.id, live=False)
-    if (
-        end.event == "answered"
-        and end.stop == "end_turn"
-        and not tx.value("claims_in_turn", root=caller.root, turn=fence.turn)
-    ):
+    if end.event == "answered" and end.stop == "end_turn" and not tx.value("claims_in_root", root=caller.root):
         turns.notice(
             tx,
             fence.session,
@@ -257,3 +253,19 @@ def finish(
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
     entries.touch_session(tx, fence.session)
     return after, row.wake_at is not None
+
+
+def late(
+    tx: Tx, caller: speak.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[speak.Leg, ...]
+) -> Slots:
+    """What an agent told after its turn had ended: late claims of that turn, said (Law 10)."""
+    after = _Apply(tx, caller, slots).all(ops)
+    claim = after.claims.get(closing) if closing is not None else None
+    if claim is not None and legs:
+        speak.deliver(tx, claim, legs)
+    row = tx.one("session_by_id", id=caller.session)
+    assert row is not None
+    if row.turn is None:
+        for item in tx.all("items_live", session=caller.session):
+            entries.set_item(tx, item.id, live=False)
+    return after

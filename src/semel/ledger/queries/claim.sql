@@ -61,6 +61,6 @@ UPDATE claim SET answered = 1 WHERE id = :id
 -- the part that carries the beginning of an utterance
 SELECT id FROM part WHERE claim = :claim AND n = 0
 
--- name: claims_in_turn
--- whether a turn claimed anything
-SELECT count(*) AS n FROM claim WHERE root = :root AND turn = :turn AND root IS NOT NULL
+-- name: claims_in_root
+-- whether a turn, or an attempt before it, claimed anything
+SELECT count(*) AS n FROM claim WHERE root = :root AND root IS NOT NULL
