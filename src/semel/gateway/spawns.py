@@ -161,11 +161,16 @@ class Spawns:
         while True:
             signal = await one.conversation.next()
             one.signals.put_nowait(signal)
-            if not one.busy and isinstance(signal, Update) and one.aftermath is None:
-                one.aftermath = asyncio.create_task(self._aftermath(one), name=f"aftermath of {one.key}")
+            if isinstance(signal, Update):
+                self._heed(one)
             if isinstance(signal, Died):
                 self._end_soon(one, signal.why)
                 return
+
+    def _heed(self, one: Live) -> None:
+        """Something was told between turns, perhaps."""
+        if not one.busy and one.aftermath is None and not one.signals.empty():
+            one.aftermath = asyncio.create_task(self._aftermath(one), name=f"aftermath of {one.key}")
 
     async def _aftermath(self, one: Live) -> None:
         """What an agent tells between turns is shown when it pauses, not when the next turn begins."""
@@ -207,6 +212,7 @@ class Spawns:
         one.busy = False
         one.used = loop.time()
         one.timer = loop.call_later(one.idle_after, self._end_soon, one, "idle")
+        self._heed(one)
         await self._notify()
 
     async def drop(self, one: Live, why: str, grace: float = 2.0) -> None:
