@@ -247,7 +247,7 @@ class DemoAgent:
         if found is not None:
             session.memory.set_resume(found.get("resume"))
             return found
-        return {"steps": session.memory.take_resume() or words.steps_for(written or text)}
+        return {"steps": session.memory.take_resume() or words.steps_for(written or script.told(text))}
 
     def _steps(self, session: Session, chosen: Json) -> list[Any]:
         if "attempts" not in chosen:

@@ -63,6 +63,11 @@ def typed(text: str) -> str:
     return _MARKED.sub("", text).strip()
 
 
+def told(text: str) -> str:
+    """What the gateway tells where nobody wrote anything: an event, or that an interrupted turn goes on."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith(("[semel: ", "[/semel]")))
+
+
 def in_prompt(text: str) -> Json | None:
     """The last script that stands in a prompt, or None. Raises ValueError for one that is not JSON."""
     at = text.rfind(MARK)

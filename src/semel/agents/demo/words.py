@@ -141,4 +141,6 @@ def steps_for(prompt: str) -> Steps:
             if found := re.fullmatch(r"(?:[^:]{1,80}:\s+)?" + pattern + r"[.!]?\s*", line.strip(), re.IGNORECASE):
                 return make(found.group(1) if found.re.groups else "")
     said = prompt.strip().splitlines()[-1][:300] if prompt.strip() else ""
+    if said.startswith("- it was asked: "):
+        return say("I was interrupted, and go on from where I was.")
     return say(f"You said: {said}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
