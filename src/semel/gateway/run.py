@@ -123,7 +123,10 @@ class Run:
             known = found in self.viewing.calls
             left = end - loop.time()
             if known or self.over or left <= 0:
-                self.live.announces = known or (self.live.announces or False if not self.over else self.live.announces)
+                if known:
+                    self.live.announces = True
+                elif not self.over and self.live.announces is None:
+                    self.live.announces = False
                 return found, (self.viewing.turns[str(found)] if known else None)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.news.wait(), left)

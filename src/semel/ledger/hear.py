@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from semel.law.identity import judge_repeat
 from semel.ledger import entries
 from semel.ledger.sql import Tx
 
@@ -70,7 +71,7 @@ def hear(tx: Tx, event: Event, targets: Sequence[To], cursor: str | None = None)
 def _again(tx: Tx, event: Event, payload: str) -> Outcome:
     known = tx.one("event_known", source=event.source, key=event.key)
     assert known is not None
-    if bytes(known.digest) == event.digest:
+    if judge_repeat(bytes(known.digest), event.digest) == "duplicate":
         tx.run("event_repeat", id=known.id)
         return Outcome(known.id, "duplicate", event.digest)
     tx.run("conflict_add", event=known.id, digest=event.digest, payload=payload, at=tx.now)

@@ -231,12 +231,9 @@ def finish(
     """The turn's last batch and its end, in one transaction. True: another turn is due at once (Law 2)."""
     row = turns.check(tx, fence)
     after = _Apply(tx, caller, slots).all(ops)
-    claim = after.claims.get(end.closing) if end.closing is not None else None
-    if claim is not None and end.legs:
-        speak.deliver(tx, claim, end.legs)
+    _deliver_closing(tx, after, end.closing, end.legs)
     turns.close_entries(tx, fence.session, fence.turn)
-    for item in tx.all("items_live", session=fence.session):
-        entries.set_item(tx, item.id, live=False)
+    _rest_items(tx, fence.session)
     if end.event == "answered" and end.stop == "end_turn" and not tx.value("claims_in_root", root=caller.root):
         turns.notice(
             tx,
@@ -260,12 +257,22 @@ def late(
 ) -> Slots:
     """What an agent told after its turn had ended: late claims of that turn, said (Law 10)."""
     after = _Apply(tx, caller, slots).all(ops)
-    claim = after.claims.get(closing) if closing is not None else None
-    if claim is not None and legs:
-        speak.deliver(tx, claim, legs)
+    _deliver_closing(tx, after, closing, legs)
     row = tx.one("session_by_id", id=caller.session)
     assert row is not None
     if row.turn is None:
-        for item in tx.all("items_live", session=caller.session):
-            entries.set_item(tx, item.id, live=False)
+        _rest_items(tx, caller.session)
     return after
+
+
+def _deliver_closing(tx: Tx, after: Slots, closing: int | None, legs: tuple[speak.Leg, ...]) -> None:
+    """Where only the closing text is delivered, it leaves now that it is known which one it is."""
+    claim = after.claims.get(closing) if closing is not None else None
+    if claim is not None and legs:
+        speak.deliver(tx, claim, legs)
+
+
+def _rest_items(tx: Tx, session: int) -> None:
+    """No turn runs: nothing beside the transcript streams any more."""
+    for item in tx.all("items_live", session=session):
+        entries.set_item(tx, item.id, live=False)

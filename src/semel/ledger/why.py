@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 from semel.ledger import entries
@@ -154,10 +153,3 @@ def _part_row(p: Row) -> list[Json]:
 
 
 _TELL = {"event": _event, "turn": _turn, "claim": _claim, "part": _part}
-
-
-def when(at: int | None) -> str:
-    """A time as people read it; '' if none."""
-    return (
-        "" if at is None else datetime.fromtimestamp(at / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    )

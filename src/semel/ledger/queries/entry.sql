@@ -18,10 +18,6 @@ UPDATE entry SET rev = :rev, base = :rev, text = :text, live = :live, partial = 
   claim = :claim, tell = :tell, more = :more
 WHERE session = :session AND seq = :seq
 
--- name: entry_link
--- the claim it belongs to
-UPDATE entry SET claim = :claim WHERE session = :session AND seq = :seq
-
 -- name: entries_after
 -- what changed since a rev, in the order of the change
 SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
@@ -54,10 +50,6 @@ UPDATE entry SET tell = 0 WHERE session = :session AND tell = 1 AND seq <= :upto
 -- name: entries_of_claim
 -- where a claim was recorded
 SELECT session, seq FROM entry WHERE claim = :claim
-
--- name: entry_of_event
--- where an event was recorded
-SELECT session, seq FROM hearing WHERE event = :event
 
 -- name: claim_echoes
 -- how often a said text came again
@@ -118,10 +110,6 @@ FROM item WHERE session = :session AND rev > :after ORDER BY rev LIMIT :limit
 -- the items of a stretch of the view, in its order
 SELECT id, session, turn, kind, name, born, rev, base, live, text, body
 FROM item WHERE session = :session AND born >= :lo AND born < :hi ORDER BY born
-
--- name: items_of_turn
--- the items of a turn
-SELECT id, session, turn, kind, name, born, rev, base, live, text, body FROM item WHERE turn = :turn ORDER BY id
 
 -- name: items_live
 -- items that are not final

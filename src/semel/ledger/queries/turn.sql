@@ -42,10 +42,6 @@ UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 -- the next attempt takes over what the lost one had
 UPDATE hearing SET turn = :turn WHERE turn = :old
 
--- name: hearings_waiting
--- whether a turn is due: do any of the waiting wake?
-SELECT count(*) AS n, coalesce(sum(wakes), 0) AS waking FROM hearing WHERE session = :session AND turn IS NULL
-
 -- name: events_of_turn
 -- what a turn runs over, in order of hearing
 SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq
