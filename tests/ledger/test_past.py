@@ -40,7 +40,7 @@ def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -
         third = begin(store)
 
         def record(tx: Tx) -> list[str]:
-            return [e.text for e in tx.all("entries_after", session=1, after=0, limit=99)]
+            return [e.text for e in reversed(tx.all("entries_last", session=1, before=99, limit=99))]
 
         assert store.look(record) == ["u1", "u2", "a1", "a2", "u3"]
         heard = [text for _, text in store.look(past.conversation, 1, 1, third.turn)]

@@ -99,7 +99,7 @@ def test_every_connection_is_durable_and_checks_references(tmp_path: Path) -> No
         assert db.execute("SELECT count(*) FROM pragma_table_list WHERE type = 'table' AND strict = 0 "
                           "AND name NOT LIKE 'sqlite%'").get == 0  # fmt: skip
         with pytest.raises(apsw.ConstraintError, match="FOREIGN KEY"):
-            store.apply(lambda tx: tx.run("hearing_add", event=99, session=99, seq=1, wakes=1))
+            store.apply(lambda tx: tx.run("hearing_add", event=99, session=99, seq=1, wakes=1, busy=None))
 
 
 # ---------------------------------------------------------------- one gateway

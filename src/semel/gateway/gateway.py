@@ -20,6 +20,7 @@ from semel.gateway.errors import BadRequest, Busy
 from semel.gateway.heartbeats import Heartbeats
 from semel.gateway.hub import Hub
 from semel.gateway.inbox import Inbox, InboxOf
+from semel.gateway.inside import Inside
 from semel.gateway.outbox import Outbox
 from semel.gateway.places import Places
 from semel.gateway.ports import Agent, Channel, Heard
@@ -33,6 +34,8 @@ from semel.gateway.spawns import Spawns
 from semel.gateway.toolcalls import ToolCalls
 from semel.gateway.turns import Turns
 from semel.gateway.views import Views
+from semel.law.busy import MODES
+from semel.law.busy import Busy as Mode
 from semel.ledger import entries, startup
 from semel.ledger import spawns as spawn_rows
 from semel.ledger.spawns import Left
@@ -84,13 +87,14 @@ class Gateway(Views):
         )  # fmt: skip
         deps = Deps(self.record, self.places, dict(settings.agents), settings.permission_deadline_s)
         self.turns = Turns(deps, self.spawns, self.name, self.outbox.kick)
-        self.inbox = Inbox(self.record, settings, self.turns.wake)
+        self.inbox = Inbox(self.record, settings, self.turns)
         self.tools = ToolCalls(
             self.record, self.places, settings.agents, self.blobs, self.turns.runs.get, self.outbox.kick,
             self.spawns.holds,
         )  # fmt: skip
         self.schedules = Schedules(self.record, self.clock, self.inbox.target, self.turns.wake, settings.default_agent)
         self.tools.acts.update(schedule_tools(self.schedules))
+        self.spawns.inside = lambda session: Inside(self.record, session, self.turns.runs.get, self.tools)
         self.rpc = RpcServer(self.socket, self.tools)
         self.stopping = False
 
@@ -166,15 +170,26 @@ class Gateway(Views):
     # ------------------------------------------------------------ hearing
 
     async def say(
-        self, session: str, text: str, *, sender: str | None = None, key: str | None = None, source: str | None = None
+        self,
+        session: str,
+        text: str,
+        *,
+        sender: str | None = None,
+        key: str | None = None,
+        source: str | None = None,
+        busy: Mode | None = None,
+        automatic: bool = False,
     ) -> Heard:
-        """A person's message. The session is made if it is new. Returns after the commit."""
+        """A person's message (`automatic`: a program's). The session is made if it is new. Returns after the commit.
+
+        `busy`: what becomes of it while the session is busy, instead of by the session's own mode.
+        """
         self._open()
         if not text.strip():
             raise BadRequest("text: a message needs a text that is not blank")
         return await self.inbox.hear(
             source=source or f"api:{session}", session=session, key=key, text=text, sender=sender,
-            stable=("text", "sender"),
+            stable=("text", "sender"), busy=busy, automatic=automatic,
         )  # fmt: skip
 
     async def report(
@@ -214,6 +229,12 @@ class Gateway(Views):
     async def stop_turn(self, session: str, by: str) -> bool:
         """Cancel the running turn, if there is one."""
         return bool(await self.turns.cancel(await self._id(session), by))
+
+    async def set_busy(self, session: str, mode: Mode | None) -> None:
+        """What becomes of messages while this session is busy; None: as configured."""
+        if mode is not None and mode not in MODES:
+            raise BadRequest(f"busy: {str(mode)[:80]!r} is not one of {', '.join(MODES)}")
+        await self.record.write(entries.set_busy, await self._id(session), mode)
 
     async def set_mode(self, session: str, mode: str) -> None:
         """Switch the agent's mode (ACP session modes), from its next step on."""

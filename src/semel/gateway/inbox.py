@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.ports import Heard
 from semel.gateway.record import Record
 from semel.gateway.settings import GatewaySettings
 from semel.law import identity
-from semel.law.wake import wakes as kind_wakes
+from semel.law.busy import MODES, Busy
+from semel.law.wake import Pause
 from semel.ledger import hear as rows
 
 KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 TEXT_LIMIT = 1_000_000  # characters of one event
+_AT_ONCE = rows.Addressed(0, None)
+
+
+class Heeds(Protocol):
+    """What the inbox needs of those who make turns of what was heard."""
+
+    def heed(self, heard: rows.Addressed) -> None:
+        """This became of an event in one session: wake it, steer or interrupt its turn, or nothing."""
+
+    def steers(self, key: str) -> bool:
+        """Whether the session's running turn is one that a message can join now."""
 
 
 class Inbox:
-    """The one door in. `wake` is told of each session that has something to do."""
+    """The one door in. `turns` is told of each session that has something to do."""
 
-    def __init__(self, record: Record, settings: GatewaySettings, wake: Callable[[int], None]) -> None:
+    def __init__(self, record: Record, settings: GatewaySettings, turns: Heeds) -> None:
         self.record = record
         self.settings = settings
-        self.wake = wake
+        self.turns = turns
 
     async def hear(
         self,
@@ -39,6 +51,8 @@ class Inbox:
         stable: Sequence[str] = ("text",),
         wakes: bool | None = None,
         cursor: str | None = None,
+        busy: Busy | None = None,
+        automatic: bool = False,
     ) -> Heard:
         """One event for one or more sessions. Raises BadRequest; returns after the commit."""
         keys = [session] if isinstance(session, str) else list(session)
@@ -48,6 +62,8 @@ class Inbox:
             raise BadRequest(
                 f"kind: {kind[:80]!r} should be 1 to 64 lower-case letters, digits and ._-, like exec.finished"
             )
+        if busy is not None and busy not in MODES:
+            raise BadRequest(f"busy: {str(busy)[:80]!r} is not one of {', '.join(MODES)}")
         if len(text) > TEXT_LIMIT:
             raise BadRequest(f"text: at most {TEXT_LIMIT:,} characters; send a file instead")
         try:
@@ -65,19 +81,24 @@ class Inbox:
             raise BadRequest(str(bad)) from None
         event = rows.Event(
             source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more=_more(data),
-            wakes=kind_wakes(kind) if wakes is None else wakes,
+            wakes=wakes, busy=busy, automatic=automatic,
         )  # fmt: skip
         done = await self.record.write(rows.hear, event, targets, cursor)
-        for woken in done.woken:
-            self.wake(woken)
+        for one in done.addressed:
+            self.turns.heed(one)
         other = digest.hex() if done.status == "conflict" else ""
-        return Heard(done.event, done.status, done.first.hex(), other)  # type: ignore[arg-type]
+        first = next((one for one in done.addressed if one.waiting is not None), _AT_ONCE)
+        return Heard(
+            done.event, done.status, done.first.hex(), other, first.waiting, first.place, first.why  # type: ignore[arg-type]
+        )  # fmt: skip
 
     def target(self, key: str) -> rows.To:
         """The agent and home that a session of this key has, or will have."""
         s = self.settings
         route = identity.route(key, list(s.agents), s.channels, s.default_agent)
-        return rows.To(key, route.agent, route.home)
+        own = s.session(key)
+        pause = Pause(round(own.debounce * 1000), round(own.max_wait * 1000))
+        return rows.To(key, route.agent, route.home, own.busy, pause, own.automatic, self.turns.steers(key))
 
 
 def _sound(value: Any) -> Any:

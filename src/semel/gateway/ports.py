@@ -11,6 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from semel.law.busy import Busy
+from semel.ledger.past import Deed, Past, Spoken
+
+__all__ = [
+    "Agent", "AgentError", "Answered", "Asked", "Caps", "Channel", "Conversation", "Deed", "Died", "Heard", "Inbox",
+    "Inside", "Json", "Launch", "NotSent", "Op", "Past", "Receipt", "Rejected", "Safety", "Signal", "Spoken",
+    "Unknown", "Update",
+]  # fmt: skip
+
 Json = dict[str, Any]
 
 # ---------------------------------------------------------------- agents
@@ -55,6 +64,19 @@ class Died:
 Signal = Update | Asked | Answered | Died
 
 
+class Inside(Protocol):
+    """What an agent that runs in the gateway's own process may use of it (`kind = "model"`)."""
+
+    async def past(self, room: int) -> Past:
+        """What was said in the session's chapter before the running turn, at most `room` bytes. Raises LedgerError."""
+
+    async def settled(self) -> None:
+        """All that this conversation has told so far is committed: what it does next is known to have begun (Law 9)."""
+
+    async def call(self, method: str, params: Json) -> Json:
+        """The gateway's socket without the socket (`semel.gateway.rpc`). Raises RpcError, LedgerError."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """What a conversation is started with."""
@@ -66,6 +88,8 @@ class Launch:
     memory: str | None  # the agent's own id of this conversation, to load or resume; None: a new one
     on_start: Callable[[int, int, str], Awaitable[None]]
     """Called with (pid, pgid, born) after the process was started and before anything is written to it."""
+    inside: Inside | None = None
+    """For an agent that is no process: it has no pid, and `on_start` is not called. Nothing of it outlives the gateway."""
 
 
 class Conversation(Protocol):
@@ -88,7 +112,10 @@ class Conversation(Protocol):
         """The next signal, in the order of the wire. Waits. After `Died` it returns `Died` again."""
 
     async def prompt(self, content: Sequence[Json]) -> None:
-        """Write a prompt (ACP content blocks). Its end comes as `Answered`, or `Died`."""
+        """Write a prompt (ACP content blocks). Its end comes as `Answered`, or `Died`.
+
+        A second one while a prompt runs is for an agent whose profile says that it steers: each is `Answered`.
+        """
 
     async def answer(self, id: str, option: str | None) -> None:
         """Answer a permission request with an option id, or None for cancelled. Unknown ids are ignored."""
@@ -105,7 +132,14 @@ class Conversation(Protocol):
 
 
 class AgentError(Exception):
-    """The agent could not be started or refused a session. The message says what to do."""
+    """The agent could not be started or refused a session. The message says what to do.
+
+    `passing`: the same may succeed a little later.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class Agent(Protocol):
@@ -199,6 +233,9 @@ class Heard:
     status: Literal["accepted", "duplicate", "conflict"]
     digest: str = ""  # hex: of the content that is kept
     other: str = ""  # hex: of the content of this call, where it conflicts
+    waiting: str | None = None  # the busy mode by which it waits for a turn, where it does
+    place: int | None = None  # its place in the line of what waits, from 1
+    why: str | None = None  # why it was not taken in the way it was asked for
 
 
 class Inbox(Protocol):
@@ -218,12 +255,15 @@ class Inbox(Protocol):
         stable: Sequence[str] = ("text",),
         wakes: bool | None = None,
         cursor: str | None = None,
+        busy: Busy | None = None,
+        automatic: bool = False,
     ) -> Heard:
         """One event and the cursor behind it, in one transaction.
 
         `stable` names the fields the digest covers: "text", "sender", "kind", "data" (all of it), "session"
         (those it is addressed to), or a key of `data`.
-        `wakes=None` leaves it to the kind.
+        `wakes=None` leaves it to the kind, and to whether a program sent it (`automatic`: a bot, an auto-reply).
+        `busy`: what becomes of it while its session is busy (`semel.law.busy`); None: the session's mode.
         """
 
 

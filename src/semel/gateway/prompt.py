@@ -36,8 +36,12 @@ def content(begun: Begun, *, notes: Sequence[str] = ()) -> list[Json]:
     lines = [*notes, *(_told(t) for t in begun.told)]
     if lines:
         blocks.append(block(marked("notes for you; nobody typed this", "\n".join(f"- {line}" for line in lines))))
-    blocks.extend(block(_event(e)) for e in begun.events)
-    return blocks
+    return blocks + events(begun.events)
+
+
+def events(heard: Sequence[Bound]) -> list[Json]:
+    """What was heard, each as a block of its own, in order of hearing."""
+    return [block(_event(e)) for e in heard]
 
 
 def marked(what: str, body: str) -> str:

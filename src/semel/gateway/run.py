@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from semel.gateway.record import Record
 from semel.gateway.settings import AgentSettings
 from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
-from semel.law import recall
+from semel.law import passing, recall
 from semel.law import turn as law
 from semel.law.stream import Fold
 from semel.law.stream.notices import failure
@@ -50,8 +51,12 @@ class Mark:
     done: asyncio.Future[None]
 
 
+class Withdrawn:
+    """A prompt that was to be written was not: it need not be answered."""
+
+
 class Lost(Exception):
-    """The agent's process died under the turn."""
+    """The agent's process died under the turn, or does not answer it."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ class Run:
         self.over = False
         self.gone = False  # the agent's process died
         self.prompted = False  # the agent was given the prompt, and with it what it had to be told
+        self.open = 0  # prompts it has to answer
+        self.ending = False  # the last answer is there: nothing joins this turn any more
         self.fold = live.fold
         quiet = quiet_words(begun.events)
         whole = bool(quiet) and all(is_heartbeat(e) for e in begun.events)
@@ -89,7 +96,7 @@ class Run:
         self.viewing = live.viewing
         self.viewing.begin(self.speech, begun.turn)
         self.slots = show.Slots(items={s: i for s, i in live.slots.items.items() if s in self.viewing.kinds})
-        agent = deps.agents[begun.agent]
+        agent = self.agent = deps.agents[begun.agent]
         self.permissions = Permissions(
             live.conversation, agent.permissions, deps.permission_deadline, self._expired, self._seen
         )
@@ -135,6 +142,32 @@ class Run:
         """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
         self.speech.hold_back([text])
 
+    @property
+    def steers(self) -> bool:
+        """Whether a message can join this turn now, because its agent reads a second prompt."""
+        able = self.prompted and not (self.ending or self.over or self.gone or self.cancelled_by is not None)
+        return able and self.fold.profile.second == "steers"
+
+    async def steer(self) -> bool:
+        """Messages that are to join this turn are bound to it and given to the agent; False: it was over."""
+        if not self.steers:
+            return False
+        self.open += 1  # before the commit: the turn does not end between the binding and the prompt
+        try:
+            events = await self.deps.record.write(turns.join, self.fence)
+        except Exception as fault:
+            self.live.signals.put_nowait(Withdrawn())
+            if not isinstance(fault, turns.Fenced):
+                log.warning("a message could not join the turn", session=self.begun.key, why=str(fault))
+            return False
+        if not events:  # another one brought them in
+            self.live.signals.put_nowait(Withdrawn())
+            return True
+        content = prompt.events(events)
+        self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content)))
+        await self.live.conversation.prompt(content)
+        return True
+
     async def cancel(self, by: str) -> None:
         """A person stops the turn. Its open permission requests are answered `cancelled`."""
         if self.cancelled_by is not None:
@@ -167,10 +200,12 @@ class Run:
         content = prompt.resume(self.begun, said) if how == "resume" else prompt.content(self.begun, notes=notes)
         self._told_since()
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
+        self.open = 1
         await self.live.conversation.prompt(content)
         self.prompted = True
         while True:
             end = await self._follow()
+            self._check_answered(end)
             if self._correctable(end):
                 await self._correct()
                 continue
@@ -188,15 +223,19 @@ class Run:
                 queue.put_nowait(one)
 
     async def _follow(self) -> Answered:
-        """Signals until the prompt is answered, shown as they come."""
+        """Signals until every prompt is answered, shown as they come."""
+        end: Answered | None = None
         while True:
             signals = await self._next()
             marks: list[Mark] = []
             try:
                 for signal in signals:
-                    if isinstance(signal, Answered):
-                        return signal
-                    if isinstance(signal, Mark):
+                    if isinstance(signal, Answered | Withdrawn):
+                        end = self._closed(end, signal)
+                        if end is not None and self.open <= 0:
+                            self.ending = True
+                            return end
+                    elif isinstance(signal, Mark):
                         marks.append(signal)
                     else:
                         self._take(signal)
@@ -205,15 +244,33 @@ class Run:
             finally:
                 self._resolve(marks)
 
-    async def _next(self) -> list[Signal | Mark]:
-        """At least one signal, or none if a batch is due first."""
+    def _closed(self, end: Answered | None, signal: Answered | Withdrawn) -> Answered | None:
+        """One prompt less is open; how the turn ends so far: the last answer counts, a failure before all."""
+        self.open -= 1
+        if isinstance(signal, Withdrawn):
+            return end
+        worse = signal if end is None or end.stop != "error" else end
+        if self.open > 0:  # answered together with it, or taken up next: what was told so far is told
+            self.viewing.take(self.fold.end(signal.stop, signal.error))
+        return worse
+
+    def _check_answered(self, end: Answered) -> None:
+        """A prompt that was answered only by words about a queue is unanswered. Raises Lost."""
+        only = self.viewing.seen & {"queued", "message", "tool"} == {"queued"}
+        if only and end.stop == "end_turn" and self.cancelled_by is None:
+            raise Lost("put the message into a queue of its own and answered only that")
+
+    async def _next(self) -> list[Signal | Mark | Withdrawn]:
+        """At least one signal, or none if a batch is due first. Raises Lost after too long a silence."""
         queue = self.live.signals
-        wait = None
+        wait = self.agent.silence
         if self.viewing.pending:
             wait = max(0.0, self.last_show + SHOW_EVERY - asyncio.get_running_loop().time())
         try:
             signals = [await asyncio.wait_for(queue.get(), wait)]
         except TimeoutError:
+            if not self.viewing.pending and not self.permissions.open and not self.viewing.working():
+                raise Lost(f"told nothing for {self.agent.silence:g} s") from None
             return []
         while not queue.empty() and not isinstance(signals[-1], Answered | Died):
             signals.append(queue.get_nowait())
@@ -229,7 +286,7 @@ class Run:
         now = asyncio.get_running_loop().time()
         return bool(self.viewing.pending) and now - self.last_show >= SHOW_EVERY
 
-    def _take(self, signal: Signal | Mark) -> None:
+    def _take(self, signal: Signal | Mark | Withdrawn) -> None:
         match signal:
             case Update(data=data, replay=replay):
                 self.viewing.take(self.fold.update(data, replay=replay))
@@ -292,16 +349,20 @@ class Run:
         content = prompt.correction(self.speech.problems, self.names)
         self.speech.problems = []
         self.viewing.take(self.fold.prompt(content[0]["text"]))
+        self.open, self.ending = 1, False
         await self.live.conversation.prompt(content)
 
     async def _finish(self, end: Answered) -> bool:
+        self.ending = True
         if end.error is None and (told := failure(end.meta)) is not None:
             end = Answered("error", told, end.meta)  # an agent that tells of its failure only in `_meta`
         self.viewing.take(self.fold.end(end.stop, end.error))
         ops = self.viewing.batch() + self.permissions.cancel()
-        closing, legs = self.speech.closing()
         event = self._event(end)
-        if event == "answered" and closing is None:
+        if event == "errored" and await self._tried_again(ops, end):
+            return True
+        closing, legs = self.speech.closing()
+        if event != "cancelled" and closing is None:
             closing, legs = await self._left_behind()
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.silence()
@@ -311,6 +372,23 @@ class Run:
         last = show.End(event, end.stop, end.error, upto, closing, legs)
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due
+
+    async def _tried_again(self, ops: list[show.Op], end: Answered) -> bool:
+        """Law 9: what failed for a passing reason is tried again a little later, under the same root."""
+        why = end.error or "it gave no reason"
+        failed = passing.judge(why, end.meta)
+        wait = law.after_failure(
+            attempt=self.begun.attempt, passing=failed.passing, retry_after=failed.retry_after,
+            most=self.agent.attempts,
+        )  # fmt: skip
+        if wait is None:
+            return False
+        wait *= random.uniform(1.0, 1.1)
+        again = [*ops, retry_notice(why, wait, self.begun.attempt + 1)]
+        self.slots = await self.deps.record.write(
+            show.put_off, self.fence, self.caller(), again, self.slots, why, round(wait * 1000)
+        )
+        return True
 
     async def _left_behind(self) -> tuple[int | None, tuple[Leg, ...]]:
         """What a lost attempt said and could not send leaves now, where this one had nothing to add (Law 6)."""
@@ -360,6 +438,12 @@ class Run:
         for signal in kept:
             self.live.signals.put_nowait(signal)
         self.permissions.close()
+
+
+def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
+    """People see that it goes on, and when."""
+    when = f"{wait:.0f} s" if wait < 120 else f"{wait / 60:.0f} min"
+    return show.Notice(f"The agent's turn failed: {why}. It is tried again in {when} (attempt {attempt}).", "retry")
 
 
 def _notices(event: law.Event, end: Answered, by: str | None) -> list[show.Op]:

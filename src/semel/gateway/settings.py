@@ -12,7 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from semel.law.busy import Busy
 from semel.law.echo import QUIET_WORD
+from semel.law.turn import MAX_ATTEMPTS
 
 Permissions = Literal["ask", "allow", "deny"]
 """What becomes of an agent's permission requests: a person is asked, or every one is allowed or denied."""
@@ -26,6 +28,33 @@ HEARTBEAT_TEXT = "Nothing happened here for a while. If something needs to be do
 
 
 @dataclass(frozen=True)
+class McpSettings:
+    """An MCP server that a model agent is given: a command, or a URL with headers. `env` joins the ordinary ones."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What an agent of kind "model" is, beside what every agent is. `key` is the secret itself; None: its provider's
+    own environment variable."""
+
+    model: str  # "provider:name", as pydantic-ai calls it
+    key: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    instructions: str = "AGENTS.md"  # a file in the workspace, read at each prompt; it need not be there
+    tools: tuple[str, ...] = ("read", "write", "edit", "list", "search", "shell")
+    mcp: Mapping[str, McpSettings] = field(default_factory=dict)
+    context: int = 100_000  # tokens, estimated, of everything a request holds
+    max_tokens: int | None = None  # of one answer
+    max_requests: int = 100  # to the model, in one turn
+    options: Mapping[str, Any] = field(default_factory=dict)  # pydantic-ai's ModelSettings: temperature, thinking ...
+
+
+@dataclass(frozen=True)
 class AgentSettings:
     """A configured agent. `command` is its argv; `cwd` is the workspace its files may be sent from."""
 
@@ -36,7 +65,10 @@ class AgentSettings:
     env: Mapping[str, str] = field(default_factory=dict)  # joins the ordinary variables; secrets of ours never pass
     permissions: Permissions = "ask"
     idle_after: float | None = None  # None: the gateway's `idle_agent_s`
+    attempts: int = MAX_ATTEMPTS  # how often one turn is tried, where it is lost or fails for a passing reason: 1 to 3
+    silence: float = 1800.0  # an asked agent that tells nothing for so long, with no tool running, counts as lost
     trace: Path | None = None  # a directory for the wire of its conversations, as `semel fold` reads it
+    model: ModelSettings | None = None  # of kind "model": it has no command
 
 
 @dataclass(frozen=True)
@@ -94,6 +126,17 @@ class HeartbeatSettings:
 
 
 @dataclass(frozen=True)
+class SessionSettings:
+    """How the sessions that `pattern` matches take what comes. The first pattern that fits is a session's."""
+
+    pattern: str = "*"
+    busy: Busy = "queue"  # what becomes of a message while a turn runs
+    debounce: float = 0.0  # a wake waits until nothing more has come for so long,
+    max_wait: float = 0.0  # but no longer than this after the first
+    automatic: bool = False  # whether what programs send (bots, auto-replies) wakes
+
+
+@dataclass(frozen=True)
 class GatewaySettings:
     """All of it. The first agent is the default one unless `default_agent` says otherwise."""
 
@@ -104,6 +147,7 @@ class GatewaySettings:
     destinations: Mapping[str, DestinationSettings] = field(default_factory=dict)
     schedules: Mapping[str, ScheduleSettings] = field(default_factory=dict)
     heartbeat: HeartbeatSettings | None = None
+    sessions: tuple[SessionSettings, ...] = ()
     default_agent: str = ""
     max_live_agents: int = 4  # a real agent holds 60-500 MB; past this the least recently used idle one is ended
     idle_agent_s: float = 600.0
@@ -117,3 +161,7 @@ class GatewaySettings:
             object.__setattr__(self, "default_agent", next(iter(self.agents)))
         if self.default_agent not in self.agents:
             raise ValueError(f"default_agent {self.default_agent!r} is not one of: {', '.join(self.agents)}")
+
+    def session(self, key: str) -> SessionSettings:
+        """How this session takes what comes."""
+        return next((one for one in self.sessions if fnmatchcase(key, one.pattern)), SessionSettings())

@@ -14,17 +14,19 @@ import structlog
 
 from semel.gateway import prompt
 from semel.gateway.ports import AgentError
-from semel.gateway.run import Deps, Lost, Run, ask_row, replayed
+from semel.gateway.run import Deps, Lost, Run, ask_row, replayed, retry_notice
 from semel.gateway.spawns import Live, Spawns
 from semel.law import recall
 from semel.law import turn as law
 from semel.ledger import past, show, turns
 from semel.ledger.errors import LedgerError
+from semel.ledger.hear import Addressed
 from semel.ledger.speak import Caller
-from semel.ledger.turns import Begun, Fence, Fenced, GivenUp
+from semel.ledger.turns import Begun, Fence, Fenced, GivenUp, Later
 
 log = structlog.get_logger("semel.turns")
 
+NEWER = "a newer message"
 RETRY_S = 2.0  # after the ledger or an agent could not be used
 
 
@@ -41,9 +43,12 @@ class Turns:
         self._again: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._stopped: dict[int, str] = {}  # sessions stopped before their agent could be asked, and by whom
+        self._overtaken: set[int] = set()  # roots that a newer message interrupts before their agent could be asked
+        self._deeds: set[asyncio.Task[None]] = set()  # steering and interrupting
         self._starting: dict[int, asyncio.Task[Live]] = {}  # sessions whose agent is being started
         self._lost: dict[int, str] = {}  # why a session's agent died last
         self._orphans: dict[int, Fence] = {}  # turns whose run broke off without a word in the ledger
+        self.attempts = {name: agent.attempts for name, agent in deps.agents.items()}
         self.stopping = False
 
     def __repr__(self) -> str:
@@ -59,6 +64,43 @@ class Turns:
         task = asyncio.get_running_loop().create_task(self._serve(session), name=f"session {session}")
         self.tasks[session] = task
 
+    def heed(self, heard: Addressed) -> None:
+        """This became of an event in one session."""
+        if heard.act == "wake":
+            self.wake(heard.session)
+        elif heard.act is not None and not self.stopping:
+            deed = self._steer(heard.session) if heard.act == "steer" else self._interrupt(heard)
+            task = asyncio.get_running_loop().create_task(deed, name=f"{heard.act} session {heard.session}")
+            self._deeds.add(task)
+            task.add_done_callback(self._deeds.discard)
+
+    def steers(self, key: str) -> bool:
+        """Whether the session's running turn is one that a message can join now."""
+        return any(run.begun.key == key and run.steers for run in self.runs.values())
+
+    async def _steer(self, session: int) -> None:
+        run = self.runs.get(session)
+        if run is None or not await run.steer():
+            self.wake(session)  # it was over: the next turn takes what waits
+
+    async def _interrupt(self, heard: Addressed) -> None:
+        """A newer message stops the turn that ran when it was recorded, and no later one."""
+        run, root = self.runs.get(heard.session), heard.root
+        if run is not None and run.begun.root == root:
+            await run.cancel(NEWER)
+        elif root is not None and not await self._stop_waiting(heard.session, NEWER, root):
+            self._overtaken.add(root)
+            if heard.session in self._starting:
+                self._starting[heard.session].cancel()
+        self.wake(heard.session)
+
+    async def _stop_waiting(self, session: int, by: str, only: int | None = None) -> bool:
+        """Stop a turn that waits to be tried again; False: none does."""
+        stopped = await self.deps.record.write(turns.cancel_put_off, session, by, only)
+        if stopped:
+            self.wake(session)
+        return bool(stopped)
+
     async def cancel(self, session: int, by: str) -> bool:
         """A person stops the session's turn; False if none runs."""
         run = self.runs.get(session)
@@ -68,13 +110,19 @@ class Turns:
             self._stopped[session] = by
             if session in self._starting:
                 self._starting[session].cancel()
+        elif await self._stop_waiting(session, by):
+            return True
         return run is not None or session in self.tasks
 
     def wake_in(self, session: int, seconds: float) -> None:
         """Look again later; the earliest time wins."""
-        if session not in self._timers and not self.stopping:
-            loop = asyncio.get_running_loop()
-            self._timers[session] = loop.call_later(seconds, self._rung, session)
+        loop = asyncio.get_running_loop()
+        old = self._timers.get(session)
+        if self.stopping or (old is not None and old.when() <= loop.time() + seconds):
+            return
+        if old is not None:
+            old.cancel()
+        self._timers[session] = loop.call_later(seconds, self._rung, session)
 
     def _rung(self, session: int) -> None:
         self._timers.pop(session, None)
@@ -111,9 +159,13 @@ class Turns:
             await self.deps.record.write(turns.release, self._orphans[session])
             del self._orphans[session]
         begun = await self.deps.record.write(
-            turns.begin, session, self.lease, self.spawns.idle_spawn(session), self._lost.pop(session, None)
-        )
+            turns.begin, session, self.lease, self.spawns.idle_spawn(session), self._lost.pop(session, None),
+            self.attempts,
+        )  # fmt: skip
         if begun is None:
+            return False
+        if isinstance(begun, Later):
+            self.wake_in(session, begun.ms / 1000)
             return False
         if isinstance(begun, GivenUp):
             self.done()
@@ -124,15 +176,17 @@ class Turns:
         except Exception:
             self._orphans[session] = fence
             raise
+        finally:
+            self._overtaken.discard(begun.root)
 
     async def _attempt(self, begun: Begun, fence: Fence) -> bool:
         try:
             live = await self._start(begun)
         except AgentError as fault:
-            await self._failed(fence, begun, f"the agent could not be started: {fault}")
+            await self._not_started(fence, begun, fault)
             return True
         if live is None:
-            by = self._stopped.pop(begun.session)
+            by = self._stop_of(begun)
             await self._ended(fence, begun, f"Stopped by {by}.", show.End("cancelled", "cancelled", None))
             return True
         return await self._with(live, begun, fence)
@@ -144,7 +198,8 @@ class Turns:
         try:
             return await start
         except asyncio.CancelledError:
-            if start.cancelled() and begun.session in self._stopped and not self.stopping:
+            stopped = begun.session in self._stopped or begun.root in self._overtaken
+            if start.cancelled() and stopped and not self.stopping:
                 return None
             raise
         finally:
@@ -155,8 +210,8 @@ class Turns:
         keep = False
         try:
             how, said, notes = await self._plan(run, begun, fence, live)
-            if begun.session in self._stopped and how is not None:
-                run.cancelled_by = self._stopped.pop(begun.session)
+            if how is not None and (by := self._stop_of(begun)) is not None:
+                run.cancelled_by = by
                 await run.end_cancelled()
                 how = None
             if how is None:
@@ -187,6 +242,23 @@ class Turns:
             return
         await run.show_now()
         await self.deps.record.write(turns.release, fence)
+
+    def _stop_of(self, begun: Begun) -> str | None:
+        """Who stopped this turn before its agent was asked."""
+        by = self._stopped.pop(begun.session, None)
+        return NEWER if by is None and begun.root in self._overtaken else by
+
+    async def _not_started(self, fence: Fence, begun: Begun, fault: AgentError) -> None:
+        why = f"the agent could not be started: {fault}"
+        wait = law.after_failure(
+            attempt=begun.attempt, passing=fault.passing, retry_after=None, most=self.attempts[begun.agent]
+        )
+        if wait is None:
+            await self._failed(fence, begun, why)
+            return
+        caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
+        again = [retry_notice(why, wait, begun.attempt + 1)]
+        await self.deps.record.write(show.put_off, fence, caller, again, show.Slots(), why, round(wait * 1000))
 
     async def _failed(self, fence: Fence, begun: Begun, why: str) -> None:
         await self._ended(fence, begun, f"The agent's turn failed: {why}", show.End("errored", "error", why))
@@ -227,6 +299,10 @@ class Turns:
         return how, said, notes
 
     async def _choose(self, run: Run, begun: Begun, live: Live) -> law.Next:
+        if live.primed:  # the process that was asked before: it failed, and did not die
+            return law.after_loss(
+                attempt=begun.attempt, tools_started=begun.tools, restored=True, history_complete=False
+            )
         await replayed(live, run.fold)
         before = await self.deps.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
         asked = [e.text for e in begun.events]

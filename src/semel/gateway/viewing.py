@@ -55,6 +55,7 @@ class Viewing:
         self.taken: set[str] = set()  # tool calls that a tools/call was bound to
         self.turns: dict[str, int] = {}  # tool call id -> the turn that announced it (Law 10)
         self.turn = 0
+        self.seen: set[str] = set()  # kinds of what this turn's agent told so far; "queued": prose that says only that
         self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
         self.pending: list[show.Op] = []
 
@@ -62,6 +63,7 @@ class Viewing:
         """A turn begins. What earlier turns showed last keeps its slots: an agent may still tell of it, late."""
         self.speech = speech
         self.turn = turn
+        self.seen = set()
         self.kinds = dict([one for one in self.kinds.items() if one[1] != "message"][-LATE:])
         self.outputs = {slot: self.outputs[slot] for slot in self.kinds if slot in self.outputs}
         self.inputs = {slot: self.inputs[slot] for slot in self.kinds if slot in self.inputs}
@@ -93,6 +95,10 @@ class Viewing:
         out, self.pending = _joined(self.pending), []
         return out
 
+    def working(self) -> bool:
+        """Whether a tool call runs: it may take as long as it takes."""
+        return any(one.get("status") in ("pending", "running") for one in self.inputs.values())
+
     def known(self, tool_call: Mapping[str, Any]) -> dict[str, Any]:
         """What the stream told of the tool call that a permission request names."""
         slot = self.calls.get(str(tool_call.get("toolCallId")))
@@ -116,6 +122,8 @@ class Viewing:
         if fields.pop("history", False):
             return
         text = str(fields.pop("text", "") or "")
+        if op.kind != "message" or fields.get("role") == "agent":
+            self.seen.add("queued" if fields.get("queued") else op.kind)
         if op.kind == "message":
             if fields.get("role") == "agent":
                 self.kinds[op.id] = "message"

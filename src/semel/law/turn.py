@@ -5,8 +5,12 @@ A turn is one run of the agent over the events bound to it. It is `running` unti
 - `answered`   the agent ended the prompt                         -> done
 - `errored`    the agent ended it with an error                   -> failed
 - `cancelled`  a person stopped it                                -> cancelled
-- `lost`       its agent or its gateway died                      -> lost
+- `lost`       its agent or its gateway died, or it failed for a
+               passing reason and its time to be tried again came -> lost
 - `given up`   it was lost and may not be tried again             -> failed
+
+A turn that failed for a passing reason stays `running`, without an agent, until it is tried again: its events are
+still its own, whatever is said meanwhile waits, and a person can stop it.
 
 `done`, `failed` and `cancelled` are finished: their events stay bound to them. `lost` is dead: it binds no
 event, its events move to the next attempt of the same root, in the transaction that begins it. Nothing
@@ -23,6 +27,7 @@ Event = Literal["answered", "errored", "cancelled", "lost", "given up"]
 How = Literal["start", "restart", "resume", "recall"]
 
 MAX_ATTEMPTS = 3
+BACK_OFF = (5.0, 60.0)  # seconds before the second and the third attempt after a failure that passes
 
 TABLE: dict[State, dict[Event, State]] = {
     "running": {
@@ -61,18 +66,21 @@ class Next:
     why: str = ""
 
 
-def after_loss(*, attempt: int, tools_started: bool, restored: bool, history_complete: bool) -> Next:
+def after_loss(
+    *, attempt: int, tools_started: bool, restored: bool, history_complete: bool, most: int = MAX_ATTEMPTS
+) -> Next:
     """Law 9: nothing runs twice by itself.
 
     attempt: the number of the attempt that would run now (2 for the first retry).
+    most: the attempts that its agent is given, at most MAX_ATTEMPTS.
     tools_started: a tool call of a lost attempt of this root had started.
     restored: the agent has its own memory of the session again (loaded or resumed).
     history_complete: that memory holds the complete answer of the interrupted turn.
     """
     if history_complete:
         return Next("recall")
-    if attempt > MAX_ATTEMPTS:
-        return Next("give up", f"it was lost {MAX_ATTEMPTS} times")
+    if attempt > most:
+        return Next("give up", f"it was lost {most} times" if most > 1 else "it was lost")
     if not tools_started:
         return Next("restart")
     if restored:
@@ -82,3 +90,13 @@ def after_loss(*, attempt: int, tools_started: bool, restored: bool, history_com
         "a tool call had started and the agent could not restore its session: running it again could repeat what "
         "the tool did",
     )
+
+
+def after_failure(*, attempt: int, passing: bool, retry_after: float | None, most: int = MAX_ATTEMPTS) -> float | None:
+    """Seconds until a turn that failed in its `attempt` is tried again; None: it is failed, and visible.
+
+    A wait that was asked for (`retry_after`, seconds) is kept to; ours is the least.
+    """
+    if not passing or attempt >= min(most, MAX_ATTEMPTS):
+        return None
+    return max(BACK_OFF[attempt - 1], retry_after or 0.0)

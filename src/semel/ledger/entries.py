@@ -27,6 +27,10 @@ def load(text: str | None) -> dict[str, Any]:
     return msgspec.json.decode(text) if text else {}
 
 
+def _merged(known: str | None, more: Body | None) -> dict[str, Any]:
+    return {name: value for name, value in {**load(known), **(more or {})}.items() if value is not None}
+
+
 def _dirty(tx: Tx, session: int, what: str, which: int, rev: int, grew: str | None = None) -> None:
     key = (session, what, which)
     old = tx.dirty.get(key)
@@ -59,6 +63,12 @@ def set_about(tx: Tx, session: int, about: Body) -> None:
     if merged != known:
         tx.run("session_set_about", id=session, about=dump(merged))
         touch_session(tx, session)
+
+
+def set_busy(tx: Tx, session: int, mode: str | None) -> None:
+    """What becomes of messages that come while it is busy; None: as configured."""
+    tx.run("session_set_busy", id=session, busy=mode)
+    touch_session(tx, session)
 
 
 def add_entry(
@@ -123,11 +133,11 @@ def set_entry(
     tell: bool | None = None,
     more: Body | None = None,
 ) -> None:
-    """Its new state; what is None stays. Pieces are folded into the text."""
+    """Its new state; what is None stays. In `more` a None removes a field. Pieces are folded into the text."""
     row = tx.one("entry_get", session=session, seq=seq)
     assert row is not None
     rev = next_rev(tx, session)
-    merged = {**load(row.more), **more} if more else None
+    merged = _merged(row.more, more)
     tx.run(
         "entry_set", session=session, seq=seq, rev=rev,
         text=shown_text(tx, session, seq) if text is None else text,
@@ -136,7 +146,7 @@ def set_entry(
         superseded=row.superseded if superseded is None else int(superseded),
         claim=row.claim if claim is None else claim,
         tell=row.tell if tell is None else int(tell),
-        more=dump(merged) if merged else row.more,
+        more=dump(merged) if merged else None,
     )  # fmt: skip
     tx.run("pieces_drop_entry", session=session, seq=seq)
     _dirty(tx, session, "entry", seq, rev)
@@ -188,7 +198,7 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
     row = tx.one("item_get", id=item)
     assert row is not None
     rev = next_rev(tx, row.session)
-    merged = {k: v for k, v in {**load(row.body), **(body or {})}.items() if v is not None}
+    merged = _merged(row.body, body)
     tx.run(
         "item_set", id=item, rev=rev, live=row.live if live is None else int(live),
         text=item_text(tx, item) if text is None else text, body=dump(merged),

@@ -5,23 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from semel.law import busy as law
+from semel.law import wake
 from semel.law.identity import judge_repeat
 from semel.ledger import entries
-from semel.ledger.sql import Tx
+from semel.ledger.sql import Row, Tx
+
+PEOPLES = frozenset({"message", "answer"})  # kinds of what a person said; the rest happened
+NO_STEERING = "the agent that works now takes no second message while it does"
 
 
 @dataclass(frozen=True)
 class To:
-    """A session an event is addressed to. Agent and home count only if the session is new."""
+    """A session an event is addressed to. Agent and home count only if the session is new.
+
+    The rest is how it takes what comes: its configured busy mode and pause, whether programs may wake it
+    (`automatic`), and whether the agent of its running turn is known to read a second prompt (`steers`).
+    """
 
     key: str
     agent: str
     home: str | None
+    busy: law.Busy = "queue"
+    pause: wake.Pause = wake.AT_ONCE
+    automatic: bool = False
+    steers: bool = False
 
 
 @dataclass(frozen=True)
 class Event:
-    """What happened. `digest` covers the fields its source declares stable."""
+    """What happened. `digest` covers the fields its source declares stable.
+
+    wakes: None leaves it to the kind, and to whether a program sent it (`automatic`).
+    busy: what becomes of it while its session is busy; None: the session's mode.
+    """
 
     source: str
     key: str | None
@@ -30,27 +47,52 @@ class Event:
     digest: bytes
     sender: str | None = None
     more: entries.Body | None = None
-    wakes: bool = True
+    wakes: bool | None = True
+    busy: law.Busy | None = None
+    automatic: bool = False
+
+
+@dataclass(frozen=True)
+class Addressed:
+    """What an event became in one session.
+
+    act: what is to be done now; None: it waits for the next turn. root: of the turn that is to be interrupted.
+    waiting: the busy mode by which it waits, where people see that it does; place: in the line of what waits, from 1.
+    why: why it was not taken as it was asked for.
+    """
+
+    session: int
+    act: law.Act | None
+    root: int | None = None
+    waiting: law.Busy | None = None
+    place: int | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`first` is the digest of the content that is kept. `woken` are the sessions with something to do."""
+    """`first` is the digest of the content that is kept."""
 
     event: int
     status: str
     first: bytes
-    woken: tuple[int, ...] = ()
+    addressed: tuple[Addressed, ...] = ()
+
+    @property
+    def woken(self) -> tuple[int, ...]:
+        """The sessions with something to do."""
+        return tuple(one.session for one in self.addressed if one.act is not None)
 
 
-def session_of(tx: Tx, to: To) -> int:
+def session_of(tx: Tx, to: To) -> Row:
     """The session, made if it is new. Its home is fixed here."""
     row = tx.one("session_by_key", key=to.key)
-    if row is not None:
-        return int(row.id)
-    session = int(tx.value("session_add", key=to.key, agent=to.agent, home=to.home, at=tx.now))
-    entries.touch_session(tx, session)
-    return session
+    if row is None:
+        session = int(tx.value("session_add", key=to.key, agent=to.agent, home=to.home, at=tx.now))
+        entries.touch_session(tx, session)
+        row = tx.one("session_by_id", id=session)
+        assert row is not None
+    return row
 
 
 def hear(tx: Tx, event: Event, targets: Sequence[To], cursor: str | None = None) -> Outcome:
@@ -64,8 +106,7 @@ def hear(tx: Tx, event: Event, targets: Sequence[To], cursor: str | None = None)
     )  # fmt: skip
     if fresh is None:
         return _again(tx, event, payload)
-    woken = [_address(tx, int(fresh), event, to) for to in targets]
-    return Outcome(int(fresh), "accepted", event.digest, tuple(s for s in woken if s is not None))
+    return Outcome(int(fresh), "accepted", event.digest, tuple(_address(tx, int(fresh), event, to) for to in targets))
 
 
 def _again(tx: Tx, event: Event, payload: str) -> Outcome:
@@ -78,18 +119,56 @@ def _again(tx: Tx, event: Event, payload: str) -> Outcome:
     return Outcome(known.id, "conflict", bytes(known.digest))
 
 
-def _address(tx: Tx, event_id: int, event: Event, to: To) -> int | None:
-    session = session_of(tx, to)
+def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
+    row = session_of(tx, to)
+    what = _place(tx, row, event, to)
     more = dict(event.more or {})
     if event.kind != "message":
         more["kind"] = event.kind
     if event.sender:
         more["sender"] = event.sender
-    role = "user" if event.kind in ("message", "answer") else "event"
-    seq = entries.add_entry(tx, session, role=role, text=event.text, event=event_id, more=more)
-    tx.run("hearing_add", event=event_id, session=session, seq=seq, wakes=int(event.wakes))
-    entries.touch_session(tx, session)
-    if not event.wakes:
-        return None
-    tx.run("session_wake", id=session, at=tx.now)
-    return session
+    if event.automatic:
+        more["automatic"] = True
+    if what.waiting is not None:
+        more["waiting"] = what.waiting
+    role = "user" if event.kind in PEOPLES else "event"
+    seq = entries.add_entry(tx, row.id, role=role, text=event.text, event=event_id, more=more)
+    tx.run(
+        "hearing_add", event=event_id, session=row.id, seq=seq, wakes=int(what.act is not None), busy=what.waiting
+    )
+    entries.touch_session(tx, row.id)
+    return what
+
+
+def _place(tx: Tx, row: Row, event: Event, to: To) -> Addressed:
+    """Whether it wakes its session, when, and how it waits until then."""
+    wakes = event.wakes
+    if wakes is None:
+        wakes = wake.wakes(event.kind, automatic=event.automatic, allowed=to.automatic)
+    if not wakes:
+        return Addressed(row.id, None)
+    mode, why = event.busy or row.busy or to.busy, None
+    if event.kind not in PEOPLES:
+        mode = law.for_event(mode)
+    act = law.act(mode, running=row.turn is not None)
+    if act == "steer" and not to.steers:
+        mode, act, why = "queue", "wake", NO_STEERING
+    due = _wake(tx, row, mode, to.pause)
+    if row.turn is None and due <= tx.now:
+        return Addressed(row.id, act)
+    shown: law.Busy = mode if row.turn is not None else "collect"
+    place = int(tx.value("session_waiting_count", id=row.id)) + 1
+    running = tx.one("turn_get", id=row.turn) if act == "interrupt" else None
+    return Addressed(row.id, act, running.root if running is not None else None, shown, place, why)
+
+
+def _wake(tx: Tx, row: Row, mode: law.Busy, pause: wake.Pause) -> int:
+    """Set the wake (Law 2: at most one pending, with one due time); when it is due."""
+    if mode == "collect" and not pause.debounce:
+        pause = law.COLLECT
+    elif mode in ("steer", "interrupt"):
+        pause = wake.AT_ONCE
+    pending = wake.Wake(row.wake_at, row.wake_since) if row.wake_at is not None else None
+    woken = wake.woken(tx.now, pending, pause)
+    tx.run("session_wake", id=row.id, due=woken.due, since=woken.since)
+    return woken.due

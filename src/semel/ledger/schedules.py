@@ -153,7 +153,7 @@ def fire(tx: Tx, seen: Row, to: hear.To, what: Firings, following: int | None) -
         woken.update(done.woken)
         last = done.event
     if note := _missed(row.name, row.downtime, what):
-        turns.notice(tx, hear.session_of(tx, to), note, kind="schedule.missed", tell=False)
+        turns.notice(tx, hear.session_of(tx, to).id, note, kind="schedule.missed", tell=False)
     fired = _ms(what.fire[-1]) if what.fire else None
     tx.run("schedule_fired", id=row.id, due=_ms(following), fired=fired, event=last)
     return tuple(woken)

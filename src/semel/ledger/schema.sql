@@ -14,21 +14,31 @@ CREATE TABLE session(
   agent TEXT NOT NULL,             -- name of the configured agent
   home TEXT,                       -- resolved destination 'channel:address'; NULL: the transcript is the delivery
   title TEXT,
+  named INTEGER NOT NULL DEFAULT 0,   -- 1: a person gave the title, and the agent's do not replace it
   chapter INTEGER NOT NULL DEFAULT 1,
+  since INTEGER NOT NULL DEFAULT 1,   -- the entry its history begins with: what waited when the chapter began is in it
   epoch INTEGER NOT NULL DEFAULT 0,   -- +1 for each turn begun: the fence (Law 3)
   seq INTEGER NOT NULL DEFAULT 0,     -- last entry
   rev INTEGER NOT NULL DEFAULT 0,     -- last change watchers can see
-  wake_at INTEGER,                 -- set exactly while a waking event waits (Law 2)
+  wake_at INTEGER,                 -- set exactly while a waking event waits (Law 2): when it is due
+  wake_since INTEGER,              -- when it was set first
+  busy TEXT CHECK(busy IN ('queue', 'steer', 'interrupt', 'collect')),  -- its busy mode; NULL: as configured
   turn INTEGER,                    -- the running turn
   lease TEXT,                      -- the gateway run that holds it
   memory TEXT,                     -- the agent's own id of this conversation (ACP sessionId)
   memory_chapter INTEGER,          -- the chapter that memory belongs to
   about TEXT,                      -- JSON: what the agent offers here: modes, models, mode, model
+  archived INTEGER,                -- when it was put away; whatever is heard there brings it back
+  deleted INTEGER,                 -- when it was deleted; whatever is heard there begins it anew
+  erased INTEGER NOT NULL DEFAULT 0,  -- entries up to this one are deleted: their rows stay, their content goes
+  erased_rev INTEGER NOT NULL DEFAULT 0,  -- and so does everything that was seen up to this rev
   at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX session_due ON session(wake_at) WHERE wake_at IS NOT NULL AND turn IS NULL;
 CREATE INDEX session_busy ON session(turn) WHERE turn IS NOT NULL;
 CREATE INDEX session_home ON session(home) WHERE home IS NOT NULL;
+CREATE INDEX session_shown ON session(id) WHERE archived IS NULL AND deleted IS NULL;
+CREATE INDEX session_archived ON session(id) WHERE archived IS NOT NULL AND deleted IS NULL;
 
 -- Something that happened. (source, key) is its identity, for ever (Law 1).
 CREATE TABLE event(
@@ -63,10 +73,25 @@ CREATE TABLE hearing(
   seq INTEGER NOT NULL,            -- its entry
   wakes INTEGER NOT NULL,          -- 0 or 1
   turn INTEGER,                    -- NULL: waiting
+  busy TEXT,                       -- how it waits, where it has to and people see that: a busy mode
   PRIMARY KEY(event, session)
 ) STRICT;
 CREATE INDEX hearing_waiting ON hearing(session, event) WHERE turn IS NULL;
 CREATE INDEX hearing_turn ON hearing(turn, event) WHERE turn IS NOT NULL;
+
+-- A command that a person gave the gateway: an event that no agent is asked about. It is done once (Law 1).
+CREATE TABLE command(
+  event INTEGER NOT NULL REFERENCES event(id),
+  session INTEGER NOT NULL REFERENCES session(id),
+  seq INTEGER NOT NULL,            -- its entry
+  name TEXT NOT NULL,
+  argument TEXT NOT NULL,
+  result TEXT NOT NULL,            -- what it did in the ledger, in the transaction that heard it
+  state TEXT NOT NULL CHECK(state IN ('open', 'done', 'void')),  -- void: its session was deleted first
+  answer INTEGER,                  -- the entry of its answer
+  PRIMARY KEY(event, session)
+) STRICT;
+CREATE INDEX command_open ON command(session, event) WHERE state = 'open';
 
 -- One run of the agent over the events bound to it. A retry shares its root.
 CREATE TABLE turn(
@@ -82,6 +107,7 @@ CREATE TABLE turn(
   spawn INTEGER,
   stop TEXT,                       -- the agent's stop reason
   error TEXT,
+  retry_at INTEGER,                -- it failed for a passing reason: when it is tried again
   started INTEGER NOT NULL,
   ended INTEGER,
   UNIQUE(session, epoch)
@@ -193,6 +219,7 @@ CREATE TABLE claim(
   outcome TEXT NOT NULL CHECK(outcome IN ('said', 'echo', 'refused', 'quiet')),
   reason TEXT,
   echo_of INTEGER,
+  erased INTEGER,                  -- its session was deleted: so many characters of text went
   seq INTEGER,                     -- its entry in its own session
   at INTEGER NOT NULL
 ) STRICT;
@@ -200,6 +227,7 @@ CREATE UNIQUE INDEX claim_call ON claim(spawn, call) WHERE call IS NOT NULL;
 CREATE INDEX claim_text ON claim(root, dest, digest) WHERE digest IS NOT NULL;
 CREATE INDEX claim_root ON claim(root) WHERE root IS NOT NULL;
 CREATE INDEX claim_args ON claim(spawn, args) WHERE call IS NOT NULL;
+CREATE INDEX claim_session ON claim(session, id);
 CREATE INDEX claim_echo ON claim(echo_of) WHERE echo_of IS NOT NULL;
 
 -- One piece of an utterance as it leaves for a platform (Law 7).
@@ -237,7 +265,27 @@ CREATE TABLE blob(
   size INTEGER NOT NULL,
   name TEXT NOT NULL,
   mime TEXT NOT NULL,
+  gone INTEGER NOT NULL DEFAULT 0, -- 1: no entry holds it any more; its file is removed, then this row
   at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX blob_gone ON blob(id) WHERE gone = 1;
+
+-- Which entries hold a file.
+CREATE TABLE holding(
+  session INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  blob TEXT NOT NULL,
+  PRIMARY KEY(session, seq, blob)
+) STRICT;
+CREATE INDEX holding_blob ON holding(blob);
+
+-- A deleted session whose content is on its way out, piece by piece, across restarts (Law 11).
+CREATE TABLE erasure(
+  session INTEGER PRIMARY KEY REFERENCES session(id),
+  seq INTEGER NOT NULL,            -- entries up to this one
+  rev INTEGER NOT NULL,            -- items that were first seen up to this rev
+  stage TEXT NOT NULL,
+  at INTEGER NOT NULL              -- how far the stage has come
 ) STRICT;
 
 -- What fires by the clock. A firing is an event of source 'schedule:NAME', its key the due time.

@@ -252,6 +252,18 @@ def finish(
     return after, row.wake_at is not None
 
 
+def put_off(
+    tx: Tx, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
+) -> Slots:
+    """The last batch of an attempt that failed for a passing reason; the turn is tried again later. Raises Fenced."""
+    turns.check(tx, fence)
+    after = _Apply(tx, caller, slots).all(ops)
+    turns.close_entries(tx, fence.session, fence.turn)
+    _rest_items(tx, fence.session)
+    turns.put_off(tx, fence, why, ms)
+    return after
+
+
 def late(
     tx: Tx, caller: speak.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[speak.Leg, ...]
 ) -> Slots:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from semel.law import passing, wake
 from semel.law import turn as law
 from semel.ledger import entries, speak
 from semel.ledger.sql import Row, Tx
@@ -67,6 +69,13 @@ class GivenUp:
 
 
 @dataclass(frozen=True)
+class Later:
+    """Something is to be done, and not yet: in so many milliseconds."""
+
+    ms: int
+
+
+@dataclass(frozen=True)
 class Fence:
     """What a running turn presents with each of its transactions."""
 
@@ -84,26 +93,74 @@ def check(tx: Tx, fence: Fence) -> Row:
 
 
 def begin(
-    tx: Tx, session: int, lease: str, spawn: int | None = None, death: str | None = None
-) -> Begun | GivenUp | None:
+    tx: Tx,
+    session: int,
+    lease: str,
+    spawn: int | None = None,
+    death: str | None = None,
+    attempts: Mapping[str, int] | None = None,
+) -> Begun | GivenUp | Later | None:
     """Begin the next turn of a session, or the next attempt of one that was lost.
 
     `spawn`: the process that is live and will be asked; without one, `asked` is called once it was started.
     `death`: what became of the agent that was lost, for people ("was killed by SIGKILL").
+    `attempts`: by agent, how often one root is tried; MAX_ATTEMPTS where it does not say.
     None: nothing is due, or a turn runs under this very lease.
     """
     row = tx.one("session_by_id", id=session)
     assert row is not None
     if row.turn is not None:
-        return None if row.lease == lease else _settle(tx, row, lease, death)
-    if row.wake_at is None:  # never held against the clock: one that was set back would lose the wake (Law 2)
+        if row.lease == lease:
+            return None
+        return _settle(tx, row, lease, death, (attempts or {}).get(row.agent, law.MAX_ATTEMPTS))
+    if row.wake_at is None:
         return None
+    if left := wake.wait(tx.now, wake.Wake(row.wake_at, row.wake_since)):
+        return Later(left)
     turn = _add(tx, row, lease, root=None, attempt=1)
     tx.run("hearing_bind", session=session, turn=turn.id)
     tx.run("session_clear_wake", id=session)
+    for h in tx.all("hearing_shown_waiting", turn=turn.id):
+        entries.set_entry(tx, session, h.seq, more={"waiting": None})
     if spawn is not None:
         tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
     return _begun(tx, row, turn)
+
+
+def join(tx: Tx, fence: Fence) -> tuple[Bound, ...]:
+    """Messages that are steered into the running turn: bound to it here (Laws 2, 3). Raises Fenced."""
+    check(tx, fence)
+    waiting = {h.event: h.seq for h in tx.all("hearing_steering", session=fence.session)}
+    if not waiting:
+        return ()
+    tx.run("hearing_join", session=fence.session, turn=fence.turn)
+    if not tx.value("hearing_waits", session=fence.session):
+        tx.run("session_clear_wake", id=fence.session)
+    for seq in waiting.values():
+        entries.set_entry(tx, fence.session, seq, more={"waiting": None, "joined": True})
+    entries.touch_session(tx, fence.session)
+    return tuple(e for e in bound(tx, fence.turn) if e.event in waiting)
+
+
+def put_off(tx: Tx, fence: Fence, why: str, ms: int) -> None:
+    """It failed for a passing reason: it waits, without an agent, and is tried again. Raises Fenced."""
+    check(tx, fence)
+    tx.run("turn_put_off", id=fence.turn, error=why, at=tx.now + ms)
+    tx.run("session_begin_again", id=fence.session)
+    entries.touch_session(tx, fence.session)
+
+
+def cancel_put_off(tx: Tx, session: int, by: str, only: int | None = None) -> bool:
+    """A person stops a turn that waits to be tried again (`only` one of this root); False: none does."""
+    row = tx.one("session_by_id", id=session)
+    turn = tx.one("turn_get", id=row.turn) if row is not None and row.turn is not None else None
+    if turn is None or turn.retry_at is None or (only is not None and turn.root != only):
+        return False
+    tx.run("turn_end", id=turn.id, state=law.step("running", "cancelled"), stop=None, error=turn.error, at=tx.now)
+    tx.run("session_idle", id=session, turn=turn.id)
+    notice(tx, session, f"Stopped by {by}.", turn=turn.id, kind="turn.cancelled", tell=False)
+    entries.touch_session(tx, session)
+    return True
 
 
 def release(tx: Tx, fence: Fence) -> None:
@@ -128,14 +185,23 @@ def _add(tx: Tx, row: Row, lease: str, root: int | None, attempt: int) -> Row:
     return added
 
 
-def _settle(tx: Tx, row: Row, lease: str, death: str | None) -> Begun | GivenUp:
-    """A turn whose gateway or agent died: what it showed stays, its events move to the next attempt."""
+def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun | GivenUp | Later:
+    """A turn whose gateway or agent died, or that failed and may be tried again now.
+
+    What it showed stays, its events move to the next attempt.
+    """
     old = tx.one("turn_get", id=row.turn)
     assert old is not None
+    if old.retry_at is not None:
+        if 0 < (left := old.retry_at - tx.now) <= passing.MOST_WAIT * 1000:  # else the clock was set back
+            return Later(left)
+        death = old.error
     _close_shown(tx, row.id, old)
     attempts = tx.all("turns_of_root", root=old.root)
-    if old.attempt >= law.MAX_ATTEMPTS:
-        nxt = law.after_loss(attempt=old.attempt + 1, tools_started=False, restored=False, history_complete=False)
+    if old.attempt >= most:
+        nxt = law.after_loss(
+            attempt=old.attempt + 1, tools_started=False, restored=False, history_complete=False, most=most
+        )
         fail(tx, row.id, old, f"{nxt.why}; the last time the agent {death}" if death else nxt.why)
         return GivenUp(row.id, old.id)
     tx.run("turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=death, at=tx.now)

@@ -69,6 +69,8 @@ def session_json(tx: Tx, row: Row) -> Json:
     out: Json = {"key": row.key, "state": state, "waiting": waiting, "agent": row.agent, "home": row.home}
     if row.turn is not None:
         out["turn"] = row.turn
+    if row.busy is not None:
+        out["busy"] = row.busy
     if row.title:
         out["title"] = row.title
     return {**load(row.about), **out}

@@ -25,12 +25,20 @@ from semel.agents.demo.script import MARK
 Step = str | dict[str, Any]
 
 
-def command(*, state: Path, script: Path | None = None, log: Path | None = None, instant: bool = False) -> list[str]:
+def command(
+    *,
+    state: Path,
+    script: Path | None = None,
+    log: Path | None = None,
+    name: str | None = None,
+    instant: bool = False,
+) -> list[str]:
     """The command line of a scripted agent.
 
     state    its memory: sessions that can be loaded again, and the counts of attempts
     script   a file with a script for prompts that bring none (see `semel.agents.demo.script`)
     log      each prompt becomes one line of this file (`prompts_given`)
+    name     what it calls itself in `initialize`: the gateway reads its stream by the profile of that name
     instant  every prompt is answered at once with `pong N`, N = time.monotonic_ns() as the prompt was read
     """
     arguments = ["--state", str(state)]
@@ -38,6 +46,8 @@ def command(*, state: Path, script: Path | None = None, log: Path | None = None,
         arguments += ["--script", str(script)]
     if log is not None:
         arguments += ["--log", str(log)]
+    if name is not None:
+        arguments += ["--name", name]
     if instant:
         arguments.append("--instant")
     return demo.command(*arguments)

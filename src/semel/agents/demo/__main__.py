@@ -6,11 +6,11 @@ import os
 import sys
 from pathlib import Path
 
-from semel.agents.demo.agent import DemoAgent, Options
+from semel.agents.demo.agent import NAME, DemoAgent, Options
 from semel.agents.demo.memory import default_state
 from semel.agents.demo.rpc import received
 
-USAGE = "usage: python -m semel.agents.demo [--state DIR] [--script FILE] [--log FILE] [--instant]"
+USAGE = "usage: python -m semel.agents.demo [--state DIR] [--script FILE] [--log FILE] [--name NAME] [--instant]"
 
 
 def options(arguments: list[str]) -> Options:
@@ -20,7 +20,7 @@ def options(arguments: list[str]) -> Options:
     for one in rest:
         name = one.removeprefix("--")
         value = "1" if name == "instant" else next(rest, None)
-        if name not in ("state", "script", "log", "instant") or value is None:
+        if name not in ("state", "script", "log", "name", "instant") or value is None:
             sys.stderr.write(USAGE + "\n")
             sys.exit(2)
         given[name] = value
@@ -30,6 +30,7 @@ def options(arguments: list[str]) -> Options:
         script=given.get("script") or os.environ.get("SEMEL_DEMO_SCRIPT"),
         log=Path(log) if log else None,
         instant="instant" in given,
+        name=given.get("name", NAME),
     )
 
 

@@ -42,6 +42,7 @@ class Options:
     script: str | None = None
     log: Path | None = None
     instant: bool = False
+    name: str = NAME
 
 
 class Session:
@@ -138,7 +139,7 @@ class DemoAgent:
             "promptCapabilities": {"embeddedContext": True},
             "sessionCapabilities": {"resume": {}},
         }
-        info = {"name": NAME, "title": "Semel's demo agent", "version": "1"}
+        info = {"name": self.options.name, "title": "Semel's demo agent", "version": "1"}
         return {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": capabilities, "authMethods": []}
 
     def new(self, params: Json) -> Json:
@@ -193,8 +194,6 @@ class DemoAgent:
         heard = time.monotonic_ns()
         try:
             session = self._session(params)
-            if session.turn is not None:
-                raise Refused(-32600, "a prompt is running already")
         except Refused as error:
             self.client.send({"id": id, "error": {"code": error.code, "message": str(error)}})
             return
@@ -205,6 +204,8 @@ class DemoAgent:
         if self.options.instant:
             self._instant(id, session, heard)
             return
+        if session.turn is not None and session.turn.join(id, text):
+            return  # steered: what it asks for is done in the turn that runs, and answered with it
         session.turn = Turn(session, text)
         threading.Thread(target=self._run, args=(id, session, session.turn), daemon=True).start()
 
@@ -221,12 +222,15 @@ class DemoAgent:
     def _run(self, id: Any, session: Session, turn: Turn) -> None:
         answer: Json = {}
         try:
-            chosen = self._script(session, turn.prompt)
-            steps = self._steps(session, chosen)
-            if session.model == "demo-slow":
-                steps = [_slower(one) for one in steps]
-            answer = {"result": {"stopReason": chosen.get("stop", "end_turn"), "_meta": chosen.get("meta", {})}}
-            turn.run(steps)
+            asked: str | None = turn.prompt
+            while asked is not None:
+                chosen = self._script(session, asked)
+                steps = self._steps(session, chosen)
+                if session.model == "demo-slow":
+                    steps = [_slower(one) for one in steps]
+                answer = {"result": {"stopReason": chosen.get("stop", "end_turn"), "_meta": chosen.get("meta", {})}}
+                turn.run(steps)
+                asked = turn.next()
         except Cancelled:
             answer = {"result": {"stopReason": "cancelled"}}
         except Ended as ended:
@@ -235,9 +239,12 @@ class DemoAgent:
             answer = {"error": failed.error}
         except Exception as error:  # a script is somebody's input: whatever is wrong with it, the prompt ends
             answer = {"error": {"code": -32602, "message": f"the script cannot be read: {error!r}"}}
+        joined = turn.close()
         turn.save()
-        session.turn = None
-        self.client.send({"id": id, **answer})
+        if session.turn is turn:
+            session.turn = None
+        for one in (id, *joined):
+            self.client.send({"id": one, **answer})
 
     def _script(self, session: Session, text: str) -> Json:
         written = script.typed(text)

@@ -55,6 +55,10 @@ class Turn:
         self._message = ""
         self._deaf = False
         self._forget = False
+        self._lock = threading.Lock()
+        self._joined: list[Any] = []  # ids of prompts that came while this one ran
+        self._waiting: list[str] = []  # their texts, until they are done
+        self._over = False
         self._keep("user_message_chunk", prompt, new_id("user"))
 
     def run(self, steps: list[Any]) -> None:
@@ -67,6 +71,32 @@ class Turn:
             if do is None:
                 raise Failed({"code": -32602, "message": f"the demo agent knows no step {name!r}"})
             do(one[name], {key: value for key, value in one.items() if key != name})
+
+    # ---------------------------------------------------------------- prompts that come meanwhile
+
+    def join(self, id: Any, prompt: str) -> bool:
+        """Another prompt, to be read by this turn. False: it is over."""
+        with self._lock:
+            if not self._over:
+                self._joined.append(id)
+                self._waiting.append(prompt)
+            return not self._over
+
+    def next(self) -> str | None:
+        """The next prompt to be read, or None: the turn is over."""
+        with self._lock:
+            self._over = not self._waiting
+            prompt = None if self._over else self._waiting.pop(0)
+        if prompt is not None:
+            self._keep("user_message_chunk", prompt, new_id("user"))
+            self._message = ""
+        return prompt
+
+    def close(self) -> list[Any]:
+        """No more prompts; the ids of those that came."""
+        with self._lock:
+            self._over = True
+            return self._joined
 
     def save(self) -> None:
         """Write what was told since the last time into the history."""

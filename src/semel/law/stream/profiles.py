@@ -87,6 +87,13 @@ class Profile:
     synthetic_user: tuple[Pattern, ...] = ()
     """User rows of a replay that no person wrote."""
 
+    second: Literal["queues", "steers"] = "queues"
+    """What it does with a prompt during a turn. `steers`: it reads it in that turn and answers both together. Every
+    other way (measured: queued, cancels the first, refused, never answered) is no better than our own queue."""
+
+    exact: bool = False
+    """Every message has its own id and every chunk is a delta: nothing is ever told twice, so nothing is compared."""
+
     nulls_clear: bool = False
     """ACP v2: an explicit null clears a field (in v1 it says nothing)."""
 
@@ -136,6 +143,18 @@ PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
         CAREFUL,
+        _profile("semel-demo", second="steers"),
+        _profile(
+            "semel-model",  # our own loop: it says what things are, and nothing has to be guessed
+            exact=True,
+            retry="continue",
+            empty_is_break=False,
+            fences=(),
+            window_marks=(),
+            cut_notes=(),
+            synthetic_user=(),
+            second="steers",
+        ),
         _profile(
             "claude",
             signal_means_retry=False,  # a fallback sends only the rest of the answer, under a new id
@@ -150,7 +169,7 @@ PROFILES: dict[str, Profile] = {
         _profile("codex-zed", retry="whole", fences=("console", "sh")),
         _profile("gemini", retry="whole", replay_until="prompt", thought_frame="****\n"),
         _profile("qwen", retry="whole", empty_is_break=False),
-        _profile("opencode", retry="whole", content="window", window_marks=(_OPENCODE_CUT, _DOTS)),
+        _profile("opencode", retry="whole", content="window", window_marks=(_OPENCODE_CUT, _DOTS), second="steers"),
         _profile("kimi", retry="whole", content_before_result="arguments"),
         _profile(
             "hermes",

@@ -86,6 +86,9 @@ class Talk:
 
     def _take(self, kind: str, mid: str | None, text: str) -> list[Op]:
         block = self.open[kind]
+        if self.profile.exact:
+            same = block is not None and mid in (None, block.mid)
+            return self._grow(block, text) if block is not None and same else self._begin(kind, mid, text)
         if block is not None and mid in (None, block.mid):
             folded = self._copy(block, text)
             return folded if folded is not None else self._grow(block, text)

@@ -28,7 +28,7 @@ SELECT id, digest, payload, at, repeats FROM conflict WHERE event = :event ORDER
 
 -- name: hearing_add
 -- an event addressed to a session
-INSERT INTO hearing(event, session, seq, wakes) VALUES(:event, :session, :seq, :wakes)
+INSERT INTO hearing(event, session, seq, wakes, busy) VALUES(:event, :session, :seq, :wakes, :busy)
 
 -- name: hearings_of_event
 -- where an event was heard, and which turn took it

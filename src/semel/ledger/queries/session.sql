@@ -1,11 +1,13 @@
 -- name: session_by_key
 -- one session, by its key
-SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, turn, lease, memory, memory_chapter, about, at
+SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
+  archived, deleted, erased, erased_rev, at
 FROM session WHERE key = :key
 
 -- name: session_by_id
 -- one session
-SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, turn, lease, memory, memory_chapter, about, at
+SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
+  archived, deleted, erased, erased_rev, at
 FROM session WHERE id = :id
 
 -- name: session_add
@@ -13,9 +15,14 @@ FROM session WHERE id = :id
 INSERT INTO session(key, agent, home, at) VALUES(:key, :agent, :home, :at) RETURNING id
 
 -- name: session_list
--- newest sessions first, with a page size
-SELECT id, key, agent, home, title, chapter, seq, rev, wake_at, turn, about, at
-FROM session WHERE id < :before ORDER BY id DESC LIMIT :limit
+-- newest sessions first, with a page size; archived and deleted ones are left out
+SELECT id, key, agent, home, title, chapter, seq, rev, wake_at, busy, turn, about, archived, deleted, erased, at
+FROM session INDEXED BY session_shown WHERE archived IS NULL AND deleted IS NULL AND id < :before ORDER BY id DESC LIMIT :limit
+
+-- name: session_list_archived
+-- newest archived sessions first, with a page size
+SELECT id, key, agent, home, title, chapter, seq, rev, wake_at, busy, turn, about, archived, deleted, erased, at
+FROM session INDEXED BY session_archived WHERE archived IS NOT NULL AND deleted IS NULL AND id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: session_next_entry
 -- the next entry's numbers
@@ -26,8 +33,8 @@ UPDATE session SET seq = seq + 1, rev = rev + 1 WHERE id = :id RETURNING seq, re
 UPDATE session SET rev = rev + 1 WHERE id = :id RETURNING rev
 
 -- name: session_wake
--- something to do: the earliest due time wins (Law 2: at most one pending wake)
-UPDATE session SET wake_at = :at WHERE id = :id AND (wake_at IS NULL OR wake_at > :at)
+-- something to do (Law 2: at most one pending wake, with one due time)
+UPDATE session SET wake_at = :due, wake_since = :since WHERE id = :id
 
 -- name: session_begin
 -- a turn begins: the fence moves on (Law 3)
@@ -35,27 +42,34 @@ UPDATE session SET epoch = epoch + 1, turn = :turn, lease = :lease WHERE id = :i
 
 -- name: session_clear_wake
 -- every waiting event was bound
-UPDATE session SET wake_at = NULL WHERE id = :id
+UPDATE session SET wake_at = NULL, wake_since = NULL WHERE id = :id
 
 -- name: session_idle
 -- the turn is over
 UPDATE session SET turn = NULL, lease = NULL WHERE id = :id AND turn = :turn
 
 -- name: session_set_memory
--- the agent's own id of this conversation
-UPDATE session SET memory = :memory, memory_chapter = chapter WHERE id = :id
+-- the agent's own id of this conversation; not of a chapter that is over
+UPDATE session SET memory = :memory, memory_chapter = chapter
+WHERE id = :id AND chapter = (SELECT t.chapter FROM turn t WHERE t.id = session.turn)
 
 -- name: session_set_title
--- a title the agent or a person gave
-UPDATE session SET title = :title WHERE id = :id
+-- a title the agent gave: one that a person gave stays
+UPDATE session SET title = :title WHERE id = :id AND named = 0
+
+-- name: session_rename
+-- a title a person gave; none: the agent may give it again
+UPDATE session SET title = :title, named = :named WHERE id = :id
 
 -- name: session_new_chapter
--- a new stretch: the agent starts without memory
-UPDATE session SET chapter = chapter + 1, memory = NULL, memory_chapter = NULL WHERE id = :id RETURNING chapter
+-- a new stretch: the agent starts without memory; what waits is in it
+UPDATE session SET chapter = chapter + 1, memory = NULL, memory_chapter = NULL,
+  since = coalesce((SELECT h.seq FROM hearing h WHERE h.session = :id AND h.turn IS NULL ORDER BY h.event LIMIT 1), seq + 1)
+WHERE id = :id RETURNING chapter
 
 -- name: session_homes
 -- the sessions whose person is told when this destination is spoken to (Law 6)
-SELECT id, key FROM session WHERE home = :home
+SELECT id, key FROM session WHERE home = :home AND deleted IS NULL
 
 -- name: session_due
 -- sessions with something to do, earliest first
@@ -73,6 +87,27 @@ SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE session = :id AND turn IS
 -- the running turn lost its agent: whoever begins next settles it
 UPDATE session SET lease = NULL WHERE id = :id
 
+-- name: session_set_busy
+-- what becomes of messages that come while it is busy
+UPDATE session SET busy = :busy WHERE id = :id
+
 -- name: session_set_about
 -- what the agent offers here
 UPDATE session SET about = :about WHERE id = :id
+
+-- name: session_archive
+-- put away, or brought back
+UPDATE session SET archived = :archived WHERE id = :id
+
+-- name: session_delete
+-- its content goes; key, numbers and home stay, and whatever is heard there begins it anew
+UPDATE session SET deleted = :at, archived = NULL, erased = seq, erased_rev = rev, title = NULL, named = 0, about = NULL, busy = NULL
+WHERE id = :id
+
+-- name: session_revive
+-- something was heard in a session that was deleted
+UPDATE session SET deleted = NULL, at = :at WHERE id = :id
+
+-- name: session_erase_on
+-- what was still written while it was being deleted
+UPDATE session SET erased = seq, erased_rev = rev WHERE id = :id AND deleted IS NOT NULL

@@ -9,16 +9,20 @@ UPDATE turn SET root = id WHERE id = :id
 
 -- name: turn_get
 -- one turn
-SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, started, ended FROM turn WHERE id = :id
+SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, started, ended FROM turn WHERE id = :id
 
 -- name: turns_of_root
 -- all attempts
-SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, started, ended
+SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, started, ended
 FROM turn WHERE root = :root ORDER BY id
 
 -- name: turn_end
 -- it is over
-UPDATE turn SET state = :state, stop = :stop, error = :error, ended = :at WHERE id = :id AND state = 'running'
+UPDATE turn SET state = :state, stop = :stop, error = :error, retry_at = NULL, ended = :at WHERE id = :id AND state = 'running'
+
+-- name: turn_put_off
+-- it failed for a passing reason
+UPDATE turn SET error = :error, retry_at = :at WHERE id = :id AND state = 'running'
 
 -- name: turn_how
 -- how the agent was asked, and by which process
@@ -30,13 +34,29 @@ UPDATE turn SET tools = tools + :n WHERE id = :id
 
 -- name: turn_of_spawn
 -- the newest turn a process worked on
-SELECT t.id, t.session, t.epoch, t.chapter, t.root, t.attempt, t.how, t.state, t.tools, t.spawn, t.stop, t.error, t.started, t.ended
+SELECT t.id, t.session, t.epoch, t.chapter, t.root, t.attempt, t.how, t.state, t.tools, t.spawn, t.stop, t.error, t.retry_at, t.started, t.ended
 FROM session s JOIN turn t ON t.session = s.id AND t.epoch <= s.epoch
 WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
 
 -- name: hearing_bind
 -- the rows themselves, never "ids up to N" (Law 3)
 UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
+
+-- name: hearing_steering
+-- messages that are to join the running turn
+SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' ORDER BY event
+
+-- name: hearing_join
+-- messages that join the running turn, in the transaction that steers them into it (Law 3)
+UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL AND busy = 'steer'
+
+-- name: hearing_waits
+-- whether a waking event still waits
+SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND wakes = 1 LIMIT 1
+
+-- name: hearing_shown_waiting
+-- entries that say that they wait, of the events that a turn took
+SELECT event, seq, busy FROM hearing WHERE turn = :turn AND busy IS NOT NULL ORDER BY event
 
 -- name: hearing_rebind
 -- the next attempt takes over what the lost one had
