@@ -36,7 +36,9 @@ class World:
         permissions = settings.pop("permissions", "ask")
         env = {"SEMEL_DEMO_STATE": str(path / "demo"), **settings.pop("env", {})}
         command = (sys.executable, "-m", "semel.agents.demo", *settings.pop("args", ()))
-        agent = AgentSettings("demo", command, self.work, env=env, permissions=permissions)
+        agent = AgentSettings(
+            "demo", command, self.work, env=env, permissions=permissions, **settings.pop("agent", {})
+        )  # fmt: skip
         self.settings = GatewaySettings(
             data_dir=path, ledger=path / "ledger.db", agents={"demo": agent}, grace_s=settings.pop("grace_s", 0.2),
             **settings,

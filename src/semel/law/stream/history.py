@@ -64,6 +64,7 @@ class Replay:
         self.partly: deque[tuple[str, Known]] = deque(maxlen=LOOKED_AT)  # told in part: the rest may come next
         self.calls_left: dict[str, tuple[Call, set[str]]] = {}
         self.alias: set[str] = set()
+        self.previous = ""  # role of the message before, or "tool"
         self.fresh: set[str] = set()  # ids of calls that this replay brought
         for node in [*before, *board.nodes]:
             self._learn(node)
@@ -94,6 +95,7 @@ class Replay:
         if kind in ROLES:
             return self._text(ROLES[kind], data)
         ops = self.flush()
+        self.previous = "tool"
         cid = data.get("toolCallId")
         if not isinstance(cid, str):
             return ops
@@ -150,6 +152,7 @@ class Replay:
         spare = bare(text)
         if not text:
             return []
+        first, self.previous = self.previous == "user", role
         if mid is not None and (role, mid) in self.ids:
             self._consume(role, spare)
             known = self.ids[role, mid]
@@ -161,7 +164,7 @@ class Replay:
             if known.cut_short and len(known.bare) >= KEY and spare.startswith(known.bare):
                 known.told = len(known.bare)
                 return _complete(known.node, text)
-        return self._unknown(role, mid, text)
+        return self._unknown(role, mid, text, first)
 
     def _untold(self, role: str, spare: str) -> list[Known]:
         """The first texts that begin alike and that this replay has not told."""
@@ -211,10 +214,10 @@ class Replay:
                 return True
         return False
 
-    def _unknown(self, role: str, mid: str | None, text: str) -> list[Op]:
+    def _unknown(self, role: str, mid: str | None, text: str, first: bool) -> list[Op]:
         if role == "user" and any(pattern.match(text) for pattern in self.profile.synthetic_user):
             return self.notices.tell(text, history=True)
-        if role == "agent" and self.notices.spoken(text, mid, {}, False) is not None:
+        if role == "agent" and self.notices.spoken(text, mid, {}, first) is not None:
             return self.notices.tell(text, history=True)
         kind = "thought" if role == "thought" else "message"
         fields: dict[str, Any] = {"history": True} if kind == "thought" else {"role": role, "history": True}

@@ -1,0 +1,228 @@
+"""A message while the agent works: each busy mode, with real agent processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_world import World, script, until
+
+from semel.gateway.settings import SessionSettings
+from semel.testing.scripted_agent import prompts_given
+
+
+def waiting_for(go: Path, *after: Any, began: str = "Working. ") -> str:
+    """A turn that has begun to speak and goes on when `go` exists."""
+    return script(began, {"wait": str(go)}, *after)
+
+
+async def speaks(w: World, text: str, session: str = "s") -> None:
+    async def said() -> bool:
+        return any(text in one for one in await w.texts(session, "agent"))
+
+    await until(said)
+
+
+def agent_saw(w: World) -> list[str]:
+    return [one.text for one in prompts_given(w.path / "prompts")]
+
+
+def logged(path: Path, **more: Any) -> World:
+    return World(path, env={"SEMEL_DEMO_LOG": str(path / "prompts")}, **more)
+
+
+async def test_a_queued_message_has_its_place_and_is_in_the_next_turn(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", waiting_for(go, "Done."))
+        await speaks(w, "Working.")
+        heard = [await w.gateway.say("s", f"message {n}") for n in (1, 2, 3)]
+        assert [(h.waiting, h.place) for h in heard] == [("queue", 1), ("queue", 2), ("queue", 3)]
+        shown = [e.get("waiting") for e in await w.entries() if e["role"] == "user"]
+        assert shown == [None, "queue", "queue", "queue"]
+        go.touch()
+        await w.idle()
+        assert [e.get("waiting") for e in await w.entries()] == [None] * len(await w.entries())
+        assert agent_saw(w)[1:] == ["message 1\nmessage 2\nmessage 3"]
+
+
+async def test_a_message_in_an_idle_session_does_not_wait(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        heard = await w.gateway.say("s", script("Yes."), busy="steer")
+        assert (heard.waiting, heard.place, heard.why) == (None, None, None)
+        await w.idle()
+        assert all("waiting" not in e and "joined" not in e for e in await w.entries())
+
+
+async def test_forty_long_messages_all_reach_the_model_in_order_and_whole(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    texts = [f"{n}: " + f"long {n} " * 2_500 for n in range(40)]
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", waiting_for(go))
+        await speaks(w, "Working.")
+        heard = [await w.gateway.say("s", text) for text in texts]
+        assert [h.place for h in heard] == list(range(1, 41))
+        go.touch()
+        await w.idle()
+        assert (await w.texts("s", "user"))[1:] == texts
+        assert "\n".join(agent_saw(w)[1:]) == "\n".join(texts)
+
+
+async def test_a_steered_message_joins_the_running_turn_and_is_answered_in_it(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", waiting_for(go, "Done. "))
+        await speaks(w, "Working.")
+        heard = await w.gateway.say("s", script("And that, too."), busy="steer")
+        assert heard.waiting == "steer"
+
+        async def joined() -> bool:
+            return any(e.get("joined") for e in await w.entries())
+
+        await until(joined)
+        go.touch()
+        await w.idle()
+        entries = await w.entries()
+        assert [e["text"] for e in entries if e["role"] == "agent"] == ["Working. Done. ", "And that, too."]
+        assert len({e["turn"] for e in entries if e["role"] == "agent"}) == 1
+        assert [e.get("joined") for e in entries if e["role"] == "user"] == [None, True]
+        assert len(agent_saw(w)) == 2
+
+
+async def test_a_steered_message_waits_in_line_where_the_agent_reads_no_second_prompt(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with logged(tmp_path, args=("--name", "claude-code")) as w:
+        await w.gateway.say("s", waiting_for(go))
+        await speaks(w, "Working.")
+        heard = await w.gateway.say("s", "now this", busy="steer")
+        assert (heard.waiting, heard.place) == ("queue", 1)
+        assert heard.why is not None and "second" in heard.why
+        go.touch()
+        await w.idle()
+        assert agent_saw(w)[1:] == ["now this"]
+        assert len({e["turn"] for e in await w.entries() if e["role"] == "agent"}) == 2
+
+
+async def test_an_interrupting_message_stops_the_turn_and_runs_next(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script("Counting ", {"hang": True}))
+        await speaks(w, "Counting")
+        heard = await w.gateway.say("s", script("New answer."), busy="interrupt")
+        assert heard.waiting == "interrupt"
+        await w.idle()
+        entries = await w.entries()
+        assert [e["text"] for e in entries if e["role"] == "agent"] == ["Counting ", "New answer."]
+        assert [e["text"] for e in entries if e["role"] == "notice"] == ["Stopped by a newer message."]
+        assert len(agent_saw(w)) == 2
+
+
+async def test_an_interrupt_stops_only_the_turn_that_ran_when_it_was_said(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        for n in range(30):
+            await w.gateway.say("s", script(f"a{n}"))
+            await w.gateway.say("s", script(f"b{n}"), busy="interrupt")
+            await w.idle()
+            assert (await w.texts("s", "agent"))[-1] == f"b{n}"
+
+
+async def test_many_steered_messages_while_turns_end_are_each_given_to_the_agent_once(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        for n in range(120):
+            await w.gateway.say("s", script(f"answer {n}"), busy="steer")
+        await w.idle()
+        seen = "\n".join(agent_saw(w))
+        assert [seen.count(f'"answer {n}"') for n in range(120)] == [1] * 120
+
+
+async def test_a_steered_message_is_not_lost_when_the_agent_dies(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    first = script(
+        name="dies", attempts=[["Working. ", {"wait": str(go)}, {"die": 9}], ["Working. ", "Done."]]
+    )  # fmt: skip
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", first)
+        await speaks(w, "Working.")
+        await w.gateway.say("s", "steered words", busy="steer")
+
+        async def joined() -> bool:
+            return any(e.get("joined") for e in await w.entries())
+
+        await until(joined)
+        go.touch()
+        await w.idle()
+        assert "steered words" in agent_saw(w)[-1]
+        assert len([e for e in await w.entries() if e["role"] == "user"]) == 2
+
+
+async def test_collected_messages_make_one_turn_when_nothing_more_comes(tmp_path: Path) -> None:
+    sessions = (SessionSettings("s", busy="collect", debounce=0.4, max_wait=5.0),)
+    async with logged(tmp_path, sessions=sessions) as w:
+        heard = [await w.gateway.say("s", f"line {n}") for n in (1, 2, 3)]
+        assert [(h.waiting, h.place) for h in heard] == [("collect", 1), ("collect", 2), ("collect", 3)]
+        assert (await w.gateway.sessions())[0]["state"] == "waiting"
+        await w.idle()
+        assert agent_saw(w) == ["line 1\nline 2\nline 3"]
+
+
+async def test_a_collecting_session_is_not_held_longer_than_its_longest_wait(tmp_path: Path) -> None:
+    sessions = (SessionSettings("s", debounce=0.5, max_wait=1.0),)
+    async with logged(tmp_path, sessions=sessions) as w:
+
+        async def said_and_asked() -> bool:
+            await w.gateway.say("s", "again")
+            return bool(agent_saw(w))
+
+        await until(said_and_asked)
+        await w.idle()
+
+
+async def test_a_wake_that_waits_survives_the_death_of_the_gateway(tmp_path: Path) -> None:
+    sessions = (SessionSettings("s", debounce=0.5, max_wait=1.0),)
+    async with logged(tmp_path, sessions=sessions) as w:
+        await w.gateway.say("s", "kept")
+        await w.stop()
+        assert agent_saw(w) == []
+        await w.start()
+        await w.idle()
+        assert agent_saw(w) == ["kept"]
+
+
+async def test_a_session_keeps_the_mode_it_was_given(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", waiting_for(go))
+        await speaks(w, "Working.")
+        await w.gateway.set_busy("s", "interrupt")
+        assert (await w.gateway.sessions())[0]["busy"] == "interrupt"
+        heard = await w.gateway.report("s", "exec.finished", "a job is done")
+        assert heard.waiting == "queue", "what happened does not interrupt what a person asked for"
+        assert (await w.gateway.say("s", "stop that")).waiting == "interrupt"
+        await w.idle()
+        await w.gateway.set_busy("s", None)
+        assert "busy" not in (await w.gateway.sessions())[0]
+
+
+async def test_what_a_program_sends_does_not_wake_unless_the_session_allows_it(tmp_path: Path) -> None:
+    sessions = (SessionSettings("allowed", automatic=True),)
+    async with logged(tmp_path, sessions=sessions) as w:
+        await w.gateway.say("s", "I am a bot", automatic=True)
+        assert (await w.gateway.sessions())[0]["state"] == "idle"
+        assert agent_saw(w) == []
+        await w.gateway.say("s", "a person asks")
+        await w.idle()
+        assert agent_saw(w) == ["I am a bot\na person asks"]
+        assert [e.get("automatic") for e in await w.entries() if e["role"] == "user"] == [True, None]
+        await w.gateway.say("allowed", "I am a welcome bot", automatic=True)
+        await w.idle("allowed")
+        assert agent_saw(w)[-1] == "I am a welcome bot"
+
+
+@pytest.mark.parametrize("mode", ["steer", "interrupt"])
+async def test_an_unknown_mode_is_refused_and_a_known_one_needs_no_running_turn(tmp_path: Path, mode: str) -> None:
+    from semel.gateway.errors import BadRequest
+
+    async with World(tmp_path) as w:
+        with pytest.raises(BadRequest, match="queue, steer, interrupt, collect"):
+            await w.gateway.say("s", "x", busy=mode.upper())  # type: ignore[arg-type]
+        await w.ask(script("fine"), busy=mode)

@@ -1,0 +1,178 @@
+"""A turn that fails for a passing reason is tried again, and says nothing twice (Laws 4, 5, 9)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_world import World, script, until
+
+from semel.testing.scripted_agent import prompts_given
+
+OVERLOADED = {"error": {"code": -32603, "message": "API Error: 529 Overloaded"}}
+REFUSED = {"error": {"code": -32602, "message": "API Error: 400 invalid_request_error"}}
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The back-off, in less time."""
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.3, 0.4))
+
+
+def logged(path: Path, **more: Any) -> World:
+    return World(path, env={"SEMEL_DEMO_LOG": str(path / "prompts")}, **more)
+
+
+def agent_saw(w: World) -> list[str]:
+    return [one.text for one in prompts_given(w.path / "prompts")]
+
+
+async def notices(w: World) -> list[str]:
+    return await w.texts("s", "notice")
+
+
+async def failing(w: World) -> None:
+    async def told() -> bool:
+        return any("tried again" in text for text in await notices(w))
+
+    await until(told)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_passing_failure_is_tried_again_under_the_same_root_without_a_second_entry(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        said = await w.ask(script(name="n", attempts=[[OVERLOADED], ["Here it is."]]))
+        assert said == ["Here it is."]
+        assert len(await w.texts("s", "user")) == 1
+        assert len(agent_saw(w)) == 2
+        assert [text.split(".")[0] for text in await notices(w)] == ["The agent's turn failed: API Error: 529 Overloaded"]
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(
+    ("again", "view"),
+    [
+        ("The answer is 4.", ["The answer is 4."]),
+        ("The answer is 4. It always was.", ["The answer is 4.", "The answer is 4. It always was."]),
+        ("Four.", ["The answer is 4.", "Four."]),
+    ],
+)
+async def test_what_was_said_before_the_failure_is_not_said_again(tmp_path: Path, again: str, view: list[str]) -> None:
+    async with logged(tmp_path) as w:
+        said = await w.ask(script(name="n", attempts=[["The answer is 4.", OVERLOADED], [again]]))
+        assert said == view
+        entries = [e for e in await w.entries() if e["role"] == "agent"]
+        assert [bool(e.get("partial")) for e in entries] == [True] + [False] * (len(view) - 1)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_failure_after_a_tool_call_resumes_in_the_living_agent(tmp_path: Path) -> None:
+    first = script({"tool": "deploy", "output": ["ok"]}, OVERLOADED, resume=["It is deployed."])
+    async with logged(tmp_path) as w:
+        assert await w.ask(first) == ["It is deployed."]
+        assert len(agent_saw(w)) == 2
+        assert "your turn goes on" in agent_saw(w)[1]
+        assert len(w.gateway.spawns.live) == 1
+
+
+@pytest.mark.usefixtures("soon")
+async def test_it_gives_up_visibly_after_three_attempts(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        await w.ask(script(OVERLOADED))
+        assert len(agent_saw(w)) == 3
+        assert (await notices(w))[-1] == "The agent's turn failed: API Error: 529 Overloaded"
+        assert len(await notices(w)) == 3
+
+
+@pytest.mark.usefixtures("soon")
+async def test_what_does_not_pass_fails_at_once(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        await w.ask(script(REFUSED))
+        assert len(agent_saw(w)) == 1
+        assert await notices(w) == ["The agent's turn failed: API Error: 400 invalid_request_error"]
+
+
+@pytest.mark.usefixtures("soon")
+async def test_an_agent_with_one_attempt_is_never_tried_again(tmp_path: Path) -> None:
+    async with logged(tmp_path, agent={"attempts": 1}) as w:
+        await w.ask(script(OVERLOADED))
+        assert len(agent_saw(w)) == 1
+        await w.ask(script("Now. ", {"die": 9}))
+        assert len(agent_saw(w)) == 2
+        assert "it was lost; the last time the agent was killed by SIGKILL" in (await notices(w))[-1]
+
+
+async def test_what_is_said_meanwhile_waits_and_comes_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (1.0, 1.0))
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script(name="n", attempts=[[OVERLOADED], ["First."]]))
+        await failing(w)
+        heard = await w.gateway.say("s", script("Second."))
+        assert (heard.waiting, heard.place) == ("queue", 1)
+        await w.idle()
+        assert await w.texts("s", "agent") == ["First.", "Second."]
+
+
+async def test_a_turn_that_waits_to_be_tried_again_can_be_stopped(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script(OVERLOADED))
+        await failing(w)
+        assert await w.gateway.stop_turn("s", "owner")
+        await w.idle()
+        assert (await notices(w))[-1] == "Stopped by owner."
+        assert len(agent_saw(w)) == 1
+        assert await w.ask(script("I am well.")) == ["I am well."]
+
+
+async def test_a_newer_message_may_interrupt_a_turn_that_waits_to_be_tried_again(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script(OVERLOADED))
+        await failing(w)
+        assert await w.ask(script("Other."), busy="interrupt") == ["Other."]
+        assert (await notices(w))[-1] == "Stopped by a newer message."
+
+
+async def test_it_is_tried_again_by_the_next_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (1.0, 1.0))
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script(name="n", attempts=[[OVERLOADED], ["First."]]))
+        await failing(w)
+        await w.stop()
+        await w.start()
+        await w.idle()
+        assert await w.texts("s", "agent") == ["First."]
+        assert len(agent_saw(w)) == 2
+        assert len(await w.texts("s", "user")) == 1
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_prompt_answered_only_by_words_about_a_queue_is_asked_again_of_a_new_process(tmp_path: Path) -> None:
+    queued = [{"text": "Queued for the next turn. (1 queued)", "chunks": 1}]
+    async with logged(tmp_path, args=("--name", "hermes-agent")) as w:
+        said = await w.ask(script(name="n", attempts=[queued, ["The real answer."]]))
+        assert said == ["The real answer."]
+        assert len(agent_saw(w)) == 2
+        spawned = await w.gateway.record.read(lambda tx: tx.one("spawn_get", id=2))
+        assert spawned is not None, "the wedged process was replaced"
+
+
+@pytest.mark.usefixtures("soon")
+async def test_an_agent_that_only_ever_queues_is_given_up_visibly(tmp_path: Path) -> None:
+    async with logged(tmp_path, args=("--name", "hermes-agent")) as w:
+        await w.ask(script({"text": "Queued for the next turn. (1 queued)", "chunks": 1}))
+        assert len(agent_saw(w)) == 3
+        assert "answered only that" in (await notices(w))[-1]
+
+
+async def test_an_agent_that_never_answers_is_replaced_and_asked_again(tmp_path: Path) -> None:
+    async with logged(tmp_path, agent={"silence": 0.5}) as w:
+        said = await w.ask(script(name="n", attempts=[[{"deaf": True}, {"hang": True}], ["I am back."]]))
+        assert said == ["I am back."]
+
+
+async def test_an_agent_whose_tool_runs_may_be_silent(tmp_path: Path) -> None:
+    tool = {"tool": "build", "output": ["a", "b"], "delay": 0.6}
+    async with logged(tmp_path, agent={"silence": 0.4}) as w:
+        assert await w.ask(script(tool, "Built.")) == ["Built."]
+        assert len(agent_saw(w)) == 1
