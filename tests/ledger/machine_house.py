@@ -6,7 +6,7 @@ that knows nothing but what it was sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.gateway.speech import Speech
 from semel.gateway.viewing import Viewing
 from semel.law.delivery import Rules
+from semel.law.wake import AT_ONCE, Pause
 from semel.ledger import books, hear, show, views
 from semel.ledger.speak import Caller
 from semel.ledger.sql import Tx
@@ -33,6 +34,7 @@ HOMES: Mapping[str, str | None] = {
     "mail": "mail:2",
     "job": None,
 }
+PAUSES = {"mail": Pause(debounce=1_000, max_wait=3_000)}
 CHANNELS = {
     "chat": Caps(Safety.AT_MOST_ONCE, max_len=12),
     "mail": Caps(Safety.RECONCILABLE, finds=True, settle=1.0),
@@ -170,12 +172,12 @@ class House:
     def look(self, body: Callable[..., Any], *args: Any) -> Any:
         return self.store.look(body, *args)
 
-    def to(self, key: str) -> hear.To:
-        return hear.To(key, "main", HOMES[key])
+    def to(self, key: str, steers: bool = False) -> hear.To:
+        return hear.To(key, "main", HOMES[key], pause=PAUSES.get(key, AT_ONCE), steers=steers)
 
-    def hear(self, event: hear.Event, *keys: str) -> hear.Outcome:
+    def hear(self, event: hear.Event, *keys: str, steering: Collection[str] = ()) -> hear.Outcome:
         before = self.look(_claims)
-        done = self.do(hear.hear, event, [self.to(k) for k in keys])
+        done = self.do(hear.hear, event, [self.to(k, k in steering) for k in keys])
         for key in keys:
             if key not in self.ids and (row := self.look(views.find, key)) is not None:
                 self.ids[key] = row.id

@@ -29,6 +29,8 @@ class Model:
         self.waiting: dict[str, list[int]] = {k: [] for k in HOMES}  # events no turn has taken
         self.waking: dict[str, set[int]] = {k: set() for k in HOMES}
         self.bound: dict[str, list[int]] = {k: [] for k in HOMES}  # events of the unfinished turn
+        self.steering: dict[str, set[int]] = {k: set() for k in HOMES}  # those that are to join the running turn
+        self.put_off_until: dict[str, int] = {}  # sessions whose turn is tried again, and when
         self.first: dict[tuple[str, str], tuple[int, bytes]] = {}  # (source, key) -> event, digest
         self.runs: dict[str, Running] = {}
         self.lost: set[str] = set()  # sessions whose turn was cut off
@@ -39,22 +41,32 @@ class Model:
 
     # ------------------------------------------------------------ hearing
 
-    def hear(self, source: str, key: str | None, text: str, to: list[str], wakes: bool) -> None:
+    def hear(
+        self, source: str, key: str | None, text: str, to: list[str], wakes: bool, busy: Any = None
+    ) -> list[hear.Addressed]:
         digest = text.encode()
         more = {"data": {"n": 10**40, "big": -(2**70)}} if key else None
-        event = hear.Event(source, key, "message" if wakes else "reaction", text, digest, "anna", more, wakes)
-        done = self.house.hear(event, *to)
+        event = hear.Event(source, key, "message" if wakes else "reaction", text, digest, "anna", more, wakes, busy)
+        done = self.house.hear(event, *to, steering=self.runs.keys())
         known = self.first.get((source, key)) if key is not None else None
         if known is not None:
             assert (done.event, done.first) == known
             assert done.status == ("duplicate" if known[1] == digest else "conflict")
             assert done.woken == ()
-            return
+            return []
         assert done.status == "accepted"
         assert done.woken == (tuple(self.house.ids[k] for k in to) if wakes else ())
         if key is not None:
             self.first[source, key] = done.event, digest
         self._waits(done.event, to, wakes)
+        for session, what in zip(to, done.addressed, strict=True):
+            running = session in self.runs or session in self.lost
+            assert what.act in ("wake", None) or running, "nothing runs there"
+            if what.act == "steer":
+                self.steering[session].add(done.event)
+            if what.waiting is not None:
+                assert what.place == len(self.waiting[session])
+        return list(done.addressed)
 
     def _waits(self, event: int, to: list[str], wakes: bool) -> None:
         for session in to:
@@ -92,6 +104,11 @@ class Model:
             assert key not in self.lost, "an interrupted turn was left alone"
             return
         assert key not in self.runs, "two turns at once"
+        if isinstance(begun, turns.Later):
+            due = self.house.now + begun.ms
+            assert self.put_off_until[key] == due if key in self.lost else self.waking[key] and begun.ms <= 15_000
+            return
+        self.put_off_until.pop(key, None)
         if isinstance(begun, turns.GivenUp):
             assert key in self.lost
             self.lost.discard(key)
@@ -106,6 +123,7 @@ class Model:
             assert self.waking[key], "a turn that nobody asked for"
             assert sorted(events) == sorted(self.waiting[key])
             self.bound[key], self.waiting[key], self.waking[key] = events, [], set()
+            self.steering[key] = set()
         else:
             assert key in self.lost
             assert events == self.bound[key], "a retry runs over other events"
@@ -136,6 +154,39 @@ class Model:
         self.house.do(turns.asked, run.fence, run.how, process.spawn, f"m{process.spawn}", {"modes": None, "n": 1})
         run.speech.hold_back(self.house.look(past.said_in_root, begun.root, begun.home))
         self.runs[begun.key] = run
+
+    def join(self, run: Running) -> None:
+        """Messages are steered into a running turn: those that ask for it, and no others."""
+        key = run.begun.key
+        joined = [e.event for e in self.house.do(turns.join, run.fence)]
+        assert joined == sorted(self.steering[key])
+        self.steering[key] = set()
+        self.waiting[key] = [e for e in self.waiting[key] if e not in joined]
+        self.waking[key] -= set(joined)
+        self.bound[key] = sorted([*self.bound[key], *joined])
+
+    def put_off(self, run: Running) -> None:
+        """The agent failed for a passing reason: the turn is tried again in five seconds, if it may be."""
+        key = run.begun.key
+        if law.after_failure(attempt=run.begun.attempt, passing=True, retry_after=None) is None:
+            return self.finish(run, "errored")
+        ops = [*run.viewing.batch(), show.Notice("again", "retry")]
+        run.slots = self.house.do(show.put_off, run.fence, run.caller, ops, run.slots, "overloaded", 5_000)
+        assert not self.house.look(lambda tx: tx.all("entries_live", session=run.begun.session))
+        self._over(key)
+        self.lost.add(key)
+        self.put_off_until[key] = self.house.now + 5_000
+
+    def stop(self, key: str) -> None:
+        """A person stops a turn that waits to be tried again."""
+        if key not in self.house.ids:
+            return
+        stopped = self.house.do(turns.cancel_put_off, self.house.ids[key], "anna")
+        assert stopped == (key in self.put_off_until)
+        if stopped:
+            del self.put_off_until[key]
+            self.lost.discard(key)
+            self.bound[key] = []
 
     def take(self, run: Running, *ops: Any, now: bool) -> None:
         """Operations of the fold, shown at once or with a later batch."""

@@ -16,8 +16,10 @@ from machine_house import HOMES, NAMES, Running
 from machine_model import REQUEST, Model
 
 from semel.gateway import viewing
+from semel.law.busy import MODES, Busy
 from semel.law.stream import Began, Changed, Ended, Grew
-from semel.ledger import entries, outgoing, past, show
+from semel.ledger import entries, outgoing, past, sessions, show
+from semel.ledger.sql import Tx
 
 RUNS = int(os.environ.get("SEMEL_MACHINE", "0"))
 
@@ -55,11 +57,25 @@ class Machine(RuleBasedStateMachine):
     @rule(
         key=st.sampled_from([None, "m1", "m2", "m3"]), text=TEXTS, wakes=st.booleans(), served=st.booleans(),
         to=st.lists(KEYS, min_size=1, max_size=3, unique=True), source=st.sampled_from(["api", "node"]),
+        busy=st.sampled_from([None, None, *MODES]), later=st.sampled_from([0, 0, 400, 5_000]),
     )  # fmt: skip
-    def hears(self, key: str | None, text: str, wakes: bool, served: bool, to: list[str], source: str) -> None:
-        self.model.hear(source, key, text, to, wakes)
+    def hears(
+        self, key: str | None, text: str, wakes: bool, served: bool, to: list[str], source: str, busy: Busy | None,
+        later: int,
+    ) -> None:  # fmt: skip
+        acts = self.model.hear(source, key, text, to, wakes, busy)
+        self.model.house.now += later
+        for session, what in zip(to, acts, strict=False):
+            if served and what.act == "steer":
+                self.model.join(self.model.runs[session])
+            elif served and what.act == "interrupt" and session in self.model.runs:
+                self.model.finish(self.model.runs[session], "cancelled")
         for session in to if served else ():
             self.model.begin(session)
+
+    @rule(key=KEYS)
+    def someone_stops_what_waits(self, key: str) -> None:
+        self.model.stop(key)
 
     @rule(data=st.data(), restored=st.booleans(), complete=st.sampled_from([False, False, True]), odd=st.integers(0, 9))
     def serves(self, data: st.DataObject, restored: bool, complete: bool, odd: int) -> None:
@@ -167,12 +183,15 @@ class Machine(RuleBasedStateMachine):
             self.model.answered(process, call)
 
     @precondition(lambda self: self.model.runs)
-    @rule(data=st.data(), how=st.sampled_from(["answered", "answered", "answered", "errored", "cancelled"]))
+    @rule(data=st.data(), how=st.sampled_from(["answered", "answered", "answered", "errored", "cancelled", "overloaded"]))
     def ends(self, data: st.DataObject, how: str) -> None:
         run = self._run(data)
         for slot in list(run.speech.open):
             self.model.take(run, Ended(slot, {"partial": True} if how != "answered" else {}), now=False)
-        self.model.finish(run, how)
+        if how == "overloaded":
+            self.model.put_off(run)
+        else:
+            self.model.finish(run, how)
 
     @precondition(lambda self: self.model.runs)
     @rule(data=st.data(), shown=st.booleans(), again=st.booleans(), restored=st.booleans(), all=st.integers(0, 5))
@@ -214,7 +233,7 @@ class Machine(RuleBasedStateMachine):
         elif mode is not None:
             house.do(entries.set_about, session, {"mode": mode})
         else:
-            house.do(lambda tx: tx.value("session_new_chapter", id=session))
+            house.do(_chapter, session)
 
     @rule(room=st.integers(0, 3), jump=st.sampled_from([-5, 0, 1, 1_000, 100_000]))
     def parts_depart(self, room: int, jump: int) -> None:
@@ -242,6 +261,10 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def all_books_hold_and_every_view_is_true(self) -> None:
         self.model.house.check()
+
+
+def _chapter(tx: Tx, session: int) -> None:
+    sessions.new_chapter(tx, tx.one("session_by_id", id=session))
 
 
 @pytest.fixture(autouse=True)
