@@ -35,7 +35,7 @@ class World:
             settings["channels"] = settings.pop("channel_settings")
         permissions = settings.pop("permissions", "ask")
         env = {"SEMEL_DEMO_STATE": str(path / "demo"), **settings.pop("env", {})}
-        command = (sys.executable, "-m", "semel.agents.demo", *settings.pop("args", ()))
+        command = settings.pop("command", (sys.executable, "-m", "semel.agents.demo", *settings.pop("args", ())))
         agent = AgentSettings(
             "demo", command, self.work, env=env, permissions=permissions, **settings.pop("agent", {})
         )  # fmt: skip

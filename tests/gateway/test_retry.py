@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,22 @@ async def test_an_agent_whose_tool_runs_may_be_silent(tmp_path: Path) -> None:
     async with logged(tmp_path, agent={"silence": 0.4}) as w:
         assert await w.ask(script(tool, "Built.")) == ["Built."]
         assert len(agent_saw(w)) == 1
+
+
+@pytest.mark.usefixtures("soon")
+async def test_an_agent_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    shell = f'echo >> {starts}; [ $(wc -l < {starts}) -gt 2 ] || kill -9 $$; exec "$0" -m semel.agents.demo'
+    async with World(tmp_path, command=("sh", "-c", shell, sys.executable)) as w:
+        assert await w.ask(script("Third time lucky.")) == ["Third time lucky."]
+        assert [text[:46] for text in await notices(w)] == ["The agent's turn failed: the agent could not b"] * 2
+        assert len(await w.texts("s", "user")) == 1
+
+
+@pytest.mark.usefixtures("soon")
+async def test_an_agent_that_ends_while_it_starts_is_reported_at_once(tmp_path: Path) -> None:
+    async with World(tmp_path, command=("sh", "-c", "echo no key >&2; exit 3")) as w:
+        await w.ask("hello")
+        (told,) = await notices(w)
+        assert "could not be started" in told
+        assert "no key" in told

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import structlog
 
 from semel.gateway import prompt
+from semel.gateway.ends import again_in, notices, retry_notice, why
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.gateway.permissions import Permissions
 from semel.gateway.places import Places
@@ -24,9 +24,8 @@ from semel.gateway.record import Record
 from semel.gateway.settings import AgentSettings
 from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
-from semel.law import passing, recall
+from semel.law import recall
 from semel.law import turn as law
-from semel.law.stream import Fold
 from semel.law.stream.notices import failure
 from semel.ledger import past, show, turns
 from semel.ledger.speak import Caller, Leg
@@ -39,7 +38,6 @@ CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before
 OVERTAKEN = 3.0  # seconds the stream is given to tell of a tool call that came by the other pipe
 UNANNOUNCED = 0.1  # the same, for an agent that was seen not to tell of its calls
 _UNSENT = -(1 << 40)  # the slot of what a lost attempt said, away from those of the fold
-REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
 
 Json = dict[str, Any]
 
@@ -366,7 +364,7 @@ class Run:
             closing, legs = await self._left_behind()
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.silence()
-        ops += _notices(event, end, self.cancelled_by)
+        ops += notices(event, end, self.cancelled_by)
         reached = self.prompted and event != "errored"  # or it is told again
         upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
         last = show.End(event, end.stop, end.error, upto, closing, legs)
@@ -375,18 +373,12 @@ class Run:
 
     async def _tried_again(self, ops: list[show.Op], end: Answered) -> bool:
         """Law 9: what failed for a passing reason is tried again a little later, under the same root."""
-        why = end.error or "it gave no reason"
-        failed = passing.judge(why, end.meta)
-        wait = law.after_failure(
-            attempt=self.begun.attempt, passing=failed.passing, retry_after=failed.retry_after,
-            most=self.agent.attempts,
-        )  # fmt: skip
+        wait = again_in(end, self.begun.attempt, self.agent.attempts)
         if wait is None:
             return False
-        wait *= random.uniform(1.0, 1.1)
-        again = [*ops, retry_notice(why, wait, self.begun.attempt + 1)]
+        again = [*ops, retry_notice(why(end), wait, self.begun.attempt + 1)]
         self.slots = await self.deps.record.write(
-            show.put_off, self.fence, self.caller(), again, self.slots, why, round(wait * 1000)
+            show.put_off, self.fence, self.caller(), again, self.slots, why(end), round(wait * 1000)
         )
         return True
 
@@ -438,48 +430,3 @@ class Run:
         for signal in kept:
             self.live.signals.put_nowait(signal)
         self.permissions.close()
-
-
-def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
-    """People see that it goes on, and when."""
-    when = f"{wait:.0f} s" if wait < 120 else f"{wait / 60:.0f} min"
-    return show.Notice(f"The agent's turn failed: {why}. It is tried again in {when} (attempt {attempt}).", "retry")
-
-
-def _notices(event: law.Event, end: Answered, by: str | None) -> list[show.Op]:
-    if event == "cancelled":
-        return [show.Notice(f"Stopped by {by}.", "turn.cancelled")]
-    if event == "errored":
-        return [show.Notice(f"The agent's turn failed: {end.error or 'it gave no reason'}", "turn.failed")]
-    words = {
-        "max_tokens": "The answer was cut off at the model's token limit.",
-        "max_turn_requests": "The agent stopped: it reached its limit of model requests in one turn.",
-        "refusal": "The model refused to go on.",
-    }
-    return [show.Notice(words[end.stop], f"turn.{end.stop}")] if end.stop in words else []
-
-
-async def replayed(live: Live, fold: Fold) -> None:
-    """Let a replay run out: what a restored agent tells of the past, before it is asked anything."""
-    kept: list[Signal | Mark] = []
-    while True:
-        try:
-            signal = await asyncio.wait_for(live.signals.get(), REPLAY_QUIET)
-        except TimeoutError:
-            break
-        if isinstance(signal, Update):
-            fold.update(signal.data, replay=signal.replay)
-        else:
-            kept.append(signal)
-            if isinstance(signal, Died):
-                break
-    fold.replayed()
-    for one in kept:
-        live.signals.put_nowait(one)
-
-
-async def ask_row(deps: Deps, fence: Fence, how: law.How, live: Live) -> None:
-    """Make durable how the agent is asked, before it is."""
-    agent = live.conversation
-    about = {"modes": agent.modes, "models": agent.models}
-    await deps.record.write(turns.asked, fence, how, live.spawn, agent.memory, about)

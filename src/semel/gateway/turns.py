@@ -13,8 +13,10 @@ from collections.abc import Callable
 import structlog
 
 from semel.gateway import prompt
-from semel.gateway.ports import AgentError
-from semel.gateway.run import Deps, Lost, Run, ask_row, replayed, retry_notice
+from semel.gateway.ends import retry_notice
+from semel.gateway.ports import AgentError, Died
+from semel.gateway.restored import ask_row, replayed
+from semel.gateway.run import Deps, Lost, Run
 from semel.gateway.spawns import Live, Spawns
 from semel.law import recall
 from semel.law import turn as law
@@ -101,9 +103,11 @@ class Turns:
             self.wake(session)
         return bool(stopped)
 
-    async def cancel(self, session: int, by: str) -> bool:
-        """A person stops the session's turn; False if none runs."""
+    async def cancel(self, session: int, by: str, only: int | None = None) -> bool:
+        """A person stops the session's turn (`only` that one); False if none runs."""
         run = self.runs.get(session)
+        if run is not None and only not in (None, run.begun.turn):
+            return False
         if run is not None:
             await run.cancel(by)
         elif session in self.tasks:
@@ -113,6 +117,19 @@ class Turns:
         elif await self._stop_waiting(session, by):
             return True
         return run is not None or session in self.tasks
+
+    async def abandon(self, session: int, why: str, patience: float = 30.0) -> None:
+        """The ledger ended the session's turn: its run is told so, and its agent ended. Waits until both are gone."""
+        run = self.runs.get(session)
+        if run is not None:
+            run.live.signals.put_nowait(Died(why))
+        elif session in self.tasks:
+            self._stopped[session] = why
+            if session in self._starting:
+                self._starting[session].cancel()
+        if (task := self.tasks.get(session)) is not None:
+            await asyncio.wait({task}, timeout=patience)
+        await self.spawns.end(session, why)
 
     def wake_in(self, session: int, seconds: float) -> None:
         """Look again later; the earliest time wins."""
@@ -290,7 +307,7 @@ class Turns:
                 return None, [], []
             how = choice.how
         if not live.primed or begun.attempt > 1:
-            await ask_row(self.deps, fence, how, live)
+            await ask_row(self.deps.record, fence, how, live)
         if how == "recall":
             await run.recall(said)
             return None, [], []

@@ -147,7 +147,7 @@ class AcpConversation:
         `ends_replay`: what stands on the wire behind its answer is live.
         """
         if self._died:
-            raise AgentError(self.about(self._died.why))
+            raise AgentError(self.about(self._died.why), passing=self._was_killed())
         self._ids += 1
         id = self._ids
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -160,7 +160,8 @@ class AcpConversation:
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError:
-            raise AgentError(self.about(f"did not answer `{method}` within {timeout:g} s")) from None
+            slow = f"did not answer `{method}` within {timeout:g} s"
+            raise AgentError(self.about(slow), passing=True) from None
         finally:
             self._waiting.pop(id, None)
 
@@ -312,4 +313,9 @@ class AcpConversation:
         for future in self._waiting.values():
             if not future.done():
                 with contextlib.suppress(asyncio.InvalidStateError):
-                    future.set_exception(AgentError(self.about(why.partition("; its last words")[0])))
+                    about = self.about(why.partition("; its last words")[0])
+                    future.set_exception(AgentError(about, passing=self._was_killed()))
+
+    def _was_killed(self) -> bool:
+        """By a signal, as where memory is short: it may do better a little later. One that ended says why itself."""
+        return self.process.code is not None and self.process.code < 0

@@ -1,0 +1,43 @@
+"""How a turn ends, as people are told; and whether one that failed is tried again (Laws 6, 9)."""
+
+from __future__ import annotations
+
+import random
+
+from semel.gateway.ports import Answered
+from semel.law import passing
+from semel.law import turn as law
+from semel.ledger import show
+
+SPREAD = 1.1  # sessions that failed together do not come back together
+
+
+def again_in(end: Answered, attempt: int, most: int) -> float | None:
+    """Seconds until a turn that failed in its `attempt` is tried again; None: it is failed."""
+    failed = passing.judge(why(end), end.meta)
+    wait = law.after_failure(attempt=attempt, passing=failed.passing, retry_after=failed.retry_after, most=most)
+    return None if wait is None else wait * random.uniform(1.0, SPREAD)
+
+
+def why(end: Answered) -> str:
+    """What an agent gave as the reason of a failure."""
+    return end.error or "it gave no reason"
+
+
+def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
+    """People see that it goes on, and when."""
+    when = f"{wait:.0f} s" if wait < 120 else f"{wait / 60:.0f} min"
+    return show.Notice(f"The agent's turn failed: {why}. It is tried again in {when} (attempt {attempt}).", "retry")
+
+
+def notices(event: law.Event, end: Answered, by: str | None) -> list[show.Op]:
+    if event == "cancelled":
+        return [show.Notice(f"Stopped by {by}.", "turn.cancelled")]
+    if event == "errored":
+        return [show.Notice(f"The agent's turn failed: {why(end)}", "turn.failed")]
+    words = {
+        "max_tokens": "The answer was cut off at the model's token limit.",
+        "max_turn_requests": "The agent stopped: it reached its limit of model requests in one turn.",
+        "refusal": "The model refused to go on.",
+    }
+    return [show.Notice(words[end.stop], f"turn.{end.stop}")] if end.stop in words else []
