@@ -47,7 +47,8 @@ async def test_a_passing_failure_is_tried_again_under_the_same_root_without_a_se
         assert said == ["Here it is."]
         assert len(await w.texts("s", "user")) == 1
         assert len(agent_saw(w)) == 2
-        assert [text.split(".")[0] for text in await notices(w)] == ["The agent's turn failed: API Error: 529 Overloaded"]
+        (told,) = await notices(w)
+        assert told.startswith("The agent's turn failed: API Error: 529 Overloaded. It is tried again in")
 
 
 @pytest.mark.usefixtures("soon")
@@ -145,6 +146,20 @@ async def test_it_is_tried_again_by_the_next_gateway(tmp_path: Path, monkeypatch
         assert await w.texts("s", "agent") == ["First."]
         assert len(agent_saw(w)) == 2
         assert len(await w.texts("s", "user")) == 1
+
+
+async def test_what_a_failed_attempt_left_in_the_agents_history_is_not_taken_for_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (1.0, 1.0))
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script(name="n", attempts=[["I begin.", OVERLOADED], ["First."]]))
+        await failing(w)
+        await w.stop()
+        await w.start()  # a new process: it replays what it remembers
+        await w.idle()
+        assert await w.texts("s", "agent") == ["I begin.", "First."]
+        assert len(agent_saw(w)) == 2
 
 
 @pytest.mark.usefixtures("soon")

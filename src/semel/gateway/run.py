@@ -26,6 +26,7 @@ from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
 from semel.law import recall
 from semel.law import turn as law
+from semel.law.echo import QUIET_WORD
 from semel.law.stream.notices import failure
 from semel.ledger import past, show, turns
 from semel.ledger.speak import Caller, Leg
@@ -65,6 +66,7 @@ class Deps:
     places: Places
     agents: dict[str, AgentSettings]
     permission_deadline: float
+    quiet: tuple[str, ...] = (QUIET_WORD,)  # words that say nothing
 
 
 class Run:

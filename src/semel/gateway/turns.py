@@ -8,25 +8,27 @@ the task are one step of the loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import structlog
 
-from semel.gateway import prompt
+from semel.gateway.asking import Asking
 from semel.gateway.ends import retry_notice
+from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError, Died
-from semel.gateway.restored import ask_row, replayed
 from semel.gateway.run import Deps, Lost, Run
 from semel.gateway.spawns import Live, Spawns
-from semel.law import recall
 from semel.law import turn as law
-from semel.ledger import past, show, turns
+from semel.ledger import show, turns
 from semel.ledger.errors import LedgerError
 from semel.ledger.hear import Addressed
 from semel.ledger.speak import Caller
 from semel.ledger.turns import Begun, Fence, Fenced, GivenUp, Later
 
 log = structlog.get_logger("semel.turns")
+
+T = TypeVar("T")
 
 NEWER = "a newer message"
 RETRY_S = 2.0  # after the ledger or an agent could not be used
@@ -41,7 +43,7 @@ class Turns:
         self.lease = lease
         self.done = done
         self.runs: dict[int, Run] = {}
-        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.tasks: dict[int, asyncio.Task[Any]] = {}
         self._again: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._stopped: dict[int, str] = {}  # sessions stopped before their agent could be asked, and by whom
@@ -50,6 +52,7 @@ class Turns:
         self._starting: dict[int, asyncio.Task[Live]] = {}  # sessions whose agent is being started
         self._lost: dict[int, str] = {}  # why a session's agent died last
         self._orphans: dict[int, Fence] = {}  # turns whose run broke off without a word in the ledger
+        self.asking = Asking(deps.record, deps.places, deps.quiet)
         self.attempts = {name: agent.attempts for name, agent in deps.agents.items()}
         self.stopping = False
 
@@ -131,6 +134,20 @@ class Turns:
             await asyncio.wait({task}, timeout=patience)
         await self.spawns.end(session, why)
 
+    async def alone(self, session: int, deed: Callable[[int], Awaitable[T]]) -> T:
+        """Do something in a session while no turn runs there; one that falls due meanwhile comes after it."""
+        if session in self.tasks:
+            raise Conflict("a turn runs in this session; ask again when it is over, or stop it")
+        doing = asyncio.get_running_loop().create_task(self._alone(session, deed), name=f"alone in session {session}")
+        self.tasks[session] = doing
+        return await asyncio.shield(doing)
+
+    async def _alone(self, session: int, deed: Callable[[int], Awaitable[T]]) -> T:
+        try:
+            return await deed(session)
+        finally:
+            self._left(session)
+
     def wake_in(self, session: int, seconds: float) -> None:
         """Look again later; the earliest time wins."""
         loop = asyncio.get_running_loop()
@@ -165,10 +182,14 @@ class Turns:
             log.exception("turn failed inside the gateway", session=session)
             self.wake_in(session, RETRY_S)
         finally:
-            del self.tasks[session]
-            self._stopped.pop(session, None)
-            if session in self._again and not self.stopping:
-                self.wake(session)
+            self._left(session)
+
+    def _left(self, session: int) -> None:
+        """Nobody serves the session any more; if something was heard meanwhile, look again."""
+        del self.tasks[session]
+        self._stopped.pop(session, None)
+        if session in self._again and not self.stopping:
+            self.wake(session)
 
     async def _turn(self, session: int) -> bool:
         """One turn, if one is due. True: look again at once."""
@@ -226,15 +247,7 @@ class Turns:
         run = self.runs[begun.session] = Run(self.deps, begun, live)
         keep = False
         try:
-            how, said, notes = await self._plan(run, begun, fence, live)
-            if how is not None and (by := self._stop_of(begun)) is not None:
-                run.cancelled_by = by
-                await run.end_cancelled()
-                how = None
-            if how is None:
-                keep = True
-                return True
-            due = await run.go(how, said, notes)
+            due = await self._ask(run, begun, fence, live)
             keep = True
             return due
         except Lost as lost:
@@ -251,6 +264,20 @@ class Turns:
             else:
                 await self.spawns.drop(live, "the gateway stopped" if self.stopping else "its turn was lost")
             self.done()
+
+    async def _ask(self, run: Run, begun: Begun, fence: Fence, live: Live) -> bool:
+        """Ask the agent and follow it to the end; True: another turn is due. Raises Lost, Fenced, LedgerError."""
+        plan = await self.asking.plan(begun, fence, live)
+        if plan.how == "give up":
+            await self._failed(fence, begun, plan.why)
+        elif plan.how == "recall":
+            await run.recall(plan.said)
+        elif (by := self._stop_of(begun)) is not None:
+            run.cancelled_by = by
+            await run.end_cancelled()
+        else:
+            return await run.go(plan.how, plan.said, plan.notes)
+        return True
 
     async def _let_go(self, run: Run, fence: Fence) -> None:
         """The agent died: what it streamed is shown, then the turn may be settled (Law 6)."""
@@ -287,62 +314,6 @@ class Turns:
         ops = [show.Notice(notice, kind, tell=end.event != "cancelled")]
         await self.deps.record.write(show.finish, fence, caller, ops, show.Slots(), end)
         self.done()
-
-    # ------------------------------------------------------------ how to ask
-
-    async def _plan(
-        self, run: Run, begun: Begun, fence: Fence, live: Live
-    ) -> tuple[law.How | None, list[str], list[str]]:
-        """How this attempt asks the agent, what was said before, and what it must be told.
-
-        None: the turn is over already (given up, or finished from the agent's history).
-        """
-        how: law.How = "start"
-        said: list[str] = []
-        if begun.attempt > 1:
-            said = await self.deps.record.read(past.said_in_root, begun.root, begun.home)
-            choice = await self._choose(run, begun, live)
-            if choice.how == "give up":
-                await self._failed(fence, begun, choice.why)
-                return None, [], []
-            how = choice.how
-        if not live.primed or begun.attempt > 1:
-            await ask_row(self.deps.record, fence, how, live)
-        if how == "recall":
-            await run.recall(said)
-            return None, [], []
-        notes = await self._notes(begun, live)
-        live.primed = True
-        return how, said, notes
-
-    async def _choose(self, run: Run, begun: Begun, live: Live) -> law.Next:
-        if live.primed:  # the process that was asked before: it failed, and did not die
-            return law.after_loss(
-                attempt=begun.attempt, tools_started=begun.tools, restored=True, history_complete=False
-            )
-        await replayed(live, run.fold)
-        before = await self.deps.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
-        asked = [e.text for e in begun.events]
-        complete = recall.answer(list(run.fold.items()), asked, before) is not None
-        return law.after_loss(
-            attempt=begun.attempt,
-            tools_started=begun.tools,
-            restored=live.conversation.restored != "new",
-            history_complete=complete and live.conversation.restored == "loaded",
-        )
-
-    async def _notes(self, begun: Begun, live: Live) -> list[str]:
-        """What a fresh process must be told once: where it can speak, and what it cannot remember."""
-        notes = []
-        names = self.deps.places.names(begun.key)
-        if names and live.told_names != names:
-            notes.append(prompt.names_note(names))
-        live.told_names = names
-        if not live.primed and live.conversation.restored == "new":
-            before = await self.deps.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
-            if (text := prompt.history(before)) is not None:
-                notes.append(text)
-        return notes
 
     # ------------------------------------------------------------ the end
 

@@ -1,0 +1,123 @@
+"""How a turn asks its agent: from the start, again, or where it stood; and what a fresh process must be told once.
+
+A process that was just started may remember nothing, or something else than what people saw (Laws 6, 8, 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from semel.gateway import prompt
+from semel.gateway.places import Places
+from semel.gateway.ports import Died, Update
+from semel.gateway.record import Record
+from semel.gateway.spawns import Live
+from semel.law import memory, recall
+from semel.law import turn as law
+from semel.ledger import memory as rows
+from semel.ledger import past, turns
+from semel.ledger.turns import Begun, Fence
+
+REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
+
+
+@dataclass(frozen=True)
+class Plan:
+    """how: as the turn's row says; "give up" with `why`. said: what lost attempts said. notes: for the agent."""
+
+    how: law.How | Literal["give up"]
+    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Asking:
+    """Decides, for each attempt, from the record and from what the agent's process told when it was started."""
+
+    def __init__(self, record: Record, places: Places, quiet: Collection[str]) -> None:
+        self.record = record
+        self.places = places
+        self.quiet = quiet
+
+    async def plan(self, begun: Begun, fence: Fence, live: Live) -> Plan:
+        """How this attempt asks; made durable before it does. Raises Fenced."""
+        how: law.How = "start"
+        said: list[str] = []
+        if begun.attempt > 1:
+            said = await self.record.read(past.said_in_root, begun.root, begun.home)
+            choice = await self._choose(begun, live)
+            if choice.how == "give up":
+                return Plan("give up", why=choice.why)
+            how = choice.how
+        if not live.primed or begun.attempt > 1:
+            await self._make_durable(fence, how, live)
+        notes = await self._notes(begun, live) if how != "recall" else []
+        live.primed = live.primed or how != "recall"
+        return Plan(how, tuple(said), tuple(notes))
+
+    async def _make_durable(self, fence: Fence, how: law.How, live: Live) -> None:
+        agent = live.conversation
+        about = {"modes": agent.modes, "models": agent.models}
+        await self.record.write(turns.asked, fence, how, live.spawn, agent.memory, about)
+
+    async def _choose(self, begun: Begun, live: Live) -> law.Next:
+        if live.primed:  # the process that was asked before: it failed, and did not die
+            return law.after_loss(
+                attempt=begun.attempt, tools_started=begun.tools, restored=True, history_complete=False
+            )
+        await replayed(live)
+        before = await self.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
+        asked = [e.text for e in begun.events]
+        complete = recall.answer(list(live.fold.items()), asked, before) is not None
+        return law.after_loss(
+            attempt=begun.attempt,
+            tools_started=begun.tools,
+            restored=live.conversation.restored != "new",
+            history_complete=complete and live.conversation.restored == "loaded",
+        )
+
+    async def _notes(self, begun: Begun, live: Live) -> list[str]:
+        """What a process must be told once: where it can speak, and what it does not remember, or otherwise."""
+        notes = []
+        names = self.places.names(begun.key)
+        if names and live.told_names != names:
+            notes.append(prompt.names_note(names))
+        live.told_names = names
+        if live.primed:
+            return notes
+        if live.conversation.restored == "new":
+            before = await self.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
+            if (text := prompt.history(before)) is not None:
+                notes.append(text)
+        elif live.conversation.restored == "loaded":
+            notes += prompt.memory_notes(await self.difference(live, begun.turn))
+        return notes
+
+    async def difference(self, live: Live, turn: int | None = None) -> memory.Difference:
+        """Where the history that a loaded agent told and the record before `turn` differ."""
+        await replayed(live)
+        recorded, whole = await self.record.read(rows.recorded, live.session, turn)
+        names = self.places.names(live.key)
+        return memory.difference(recorded, list(live.fold.items()), names, whole=whole, quiet=self.quiet)
+
+
+async def replayed(live: Live) -> None:
+    """Let a replay run out: what a restored agent tells of the past, before it is asked anything."""
+    kept: list[Any] = []
+    while True:
+        try:
+            signal = await asyncio.wait_for(live.signals.get(), REPLAY_QUIET)
+        except TimeoutError:
+            break
+        if isinstance(signal, Update):
+            live.fold.update(signal.data, replay=signal.replay)
+        else:
+            kept.append(signal)
+            if isinstance(signal, Died):
+                break
+    live.fold.replayed()
+    for one in kept:
+        live.signals.put_nowait(one)

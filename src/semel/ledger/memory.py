@@ -1,0 +1,33 @@
+"""The record, as an agent's own memory is held against it (`semel.law.memory`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from semel.law.memory import Recorded
+from semel.ledger.entries import load
+from semel.ledger.sql import Tx
+
+STRETCH = 400  # entries: what is older is not compared
+OTHER_WORDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose entry is not word for word what was told
+
+
+def recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[Recorded], bool]:
+    """What was said in this chapter, to people and by people, in order of turns; whether that is all of it.
+
+    `turn`: the one that runs; what it runs over is not yet in any memory.
+    """
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    rows = tx.all("entries_before", session=session, chapter=row.chapter, before=row.seq + 1, limit=STRETCH)
+    keyed: list[tuple[tuple[int, int, int], Recorded]] = []
+    latest = 0
+    for e in reversed(rows):
+        of = e.bound if e.event is not None else (e.turn or latest)
+        if of is None or e.live or e.role not in ("user", "agent") or (e.event is not None and of == turn):
+            continue
+        latest = max(latest, of)
+        more: dict[str, Any] = load(e.more)
+        needed = not e.superseded and more.get("kind") not in OTHER_WORDS and not more.get("automatic")
+        keyed.append(((of, 0 if e.event is not None else 1, e.seq), Recorded(e.seq, e.role, e.text, needed)))
+    return [one for _, one in sorted(keyed, key=lambda pair: pair[0])], len(rows) < STRETCH
