@@ -88,6 +88,18 @@ EXPECTED: dict[str, Expected] = {
         ("cancel_text:0", "second:0"),
         ("A long text begins here. ", "The second answer. It is another one."),
     ),
+    "steer": Expected(
+        ("agent: The first answer, held. ", "agent: The second answer. It is another one."), ("held:0", "second:0")
+    ),
+    "interrupt": Expected(
+        (
+            "agent partial: A long text begins here. ",
+            "notice: Stopped by a newer message.",
+            "agent: The second answer. It is another one.",
+        ),
+        ("cancel_text:0", "second:0"),
+        ("A long text begins here. ", "The second answer. It is another one."),
+    ),
     "drop": Expected(
         (f"agent superseded: {DROPPED}", f"agent: {DROPPED}And now the complete answer."), ("drop:0", "drop:0")
     ),

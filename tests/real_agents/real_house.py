@@ -146,15 +146,16 @@ class House:
 
     # ------------------------------------------------------------ talking and looking
 
-    async def say(self, session: str, scenario: str, text: str = "please") -> None:
-        """A person says something, and the session is watched from here on."""
+    async def say(self, session: str, scenario: str, text: str = "please", busy: str | None = None) -> Json:
+        """A person says something, and the session is watched from here on; what the gateway answers."""
         whole = f"[[S:{scenario}]] {text}"
         self.told.setdefault(session, []).append(whole)
-        body = {"text": whole, "id": f"m{len(self.told[session])}"}
+        body = {"text": whole, "id": f"m{len(self.told[session])}", **({"busy": busy} if busy else {})}
         answer = await self.http.post(f"{self.url}/v1/sessions/{session}/messages", json=body)
         assert answer.status_code == 202, answer.text
         if session not in self.watchers:
             self.watchers[session] = Watcher(self.url, session)
+        return dict(answer.json())
 
     async def get(self, path: str) -> Json:
         answer = await self.http.get(self.url + path)

@@ -10,6 +10,7 @@ from watcher import Seen
 
 SENT = "The report is ready: 3 files changed."
 DROPPED = "Partial text before the drop: alpha beta gamma delta. "
+STEERS = ("opencode",)  # agents that read a second prompt in the turn that runs
 ORPHANED = "Sent by an orphan."
 
 
@@ -45,6 +46,7 @@ SCENARIOS: dict[str, Scenario] = {
         ]
     ),
     "cancel_text": Scenario([[[Text("A long text begins here. ", 5, hold="cancel")]]]),
+    "held": Scenario([[[Text("The first answer, held. ", 3, hold="first")]]]),
     "drop": Scenario([[[Text(DROPPED, 8), Cut()], [Text(DROPPED + "And now the complete answer.", 8)]]]),
     "kill_send": Scenario(
         [[[Text("Sending, then dying. ", 3), _send("Said right before the kill.")]],
@@ -103,6 +105,30 @@ async def _cancel_text(house: House) -> None:
     assert await house.post(ROOM, "stop", {"by": "Ann"}) == {"stopped": True}
     await house.idle(ROOM)
     await _simple("second")(house)
+
+
+async def _steer(house: House) -> None:
+    """A second message while the first is answered: it joins the turn where the agent reads it, else it waits."""
+    await house.say(ROOM, "held")
+    await house.until(house.shows(ROOM, "The first answer"), "the first answer streams")
+    heard = await house.say(ROOM, "second", busy="steer")
+    steers = house.agent.name in STEERS
+    assert heard["waiting"] == ("steer" if steers else "queue")
+    entries = house.watchers[ROOM].view.entries
+    if steers:
+        await house.until(lambda: any(e.get("joined") for e in entries.values()), "it joins the turn")
+    house.script.gate("first").set()
+    await house.idle(ROOM)
+    turns = {e["turn"] for e in entries.values() if e["role"] == "agent"}
+    assert len(turns) == (1 if steers else 2)
+
+
+async def _interrupt(house: House) -> None:
+    """A second message that stops the first turn."""
+    await house.say(ROOM, "cancel_text")
+    await house.until(house.shows(ROOM, "begins here"), "the text is shown")
+    assert (await house.say(ROOM, "second", busy="interrupt"))["waiting"] == "interrupt"
+    await house.idle(ROOM)
 
 
 async def _kill_send(house: House) -> None:
@@ -173,6 +199,8 @@ PLANS: dict[str, Plan] = {
     "react": _simple("react"),
     "perm": _perm,
     "cancel_text": _cancel_text,
+    "steer": _steer,
+    "interrupt": _interrupt,
     "drop": _simple("drop"),
     "kill_send": _kill_send,
     "kill_gateway": _kill_gateway,
