@@ -8,6 +8,8 @@ import sys
 PARTS = {
     "latency": "accepted -> agent has the prompt, agent's text -> a watcher sees it",
     "turns": "durable turns per second, beside the raw disk",
+    "events": "accepted a second over HTTP, wake to prompt, and 1,000,000 remembered keys",
+    "stranded": "1,000 turns by 20 sessions, and 10,000 messages right after a reply",
     "scale": "the same with 1,000,000 entries in the ledger",
     "memory": "an idle gateway, each live session, and what idling costs",
     "startup": "from the command to accepting",
@@ -21,7 +23,7 @@ def main() -> int:
     if unknown:
         print(f"no part is named {', '.join(unknown)}; the parts are:", file=sys.stderr)
         for name, what in PARTS.items():
-            print(f"  {name:8}  {what}", file=sys.stderr)
+            print(f"  {name:9}  {what}", file=sys.stderr)
         return 2
     for name in wanted:
         print(f"\n== {name}: {PARTS[name]}", flush=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gateway_world import World, script, until
 
+from semel.gateway.errors import BadRequest
 from semel.gateway.settings import SessionSettings
 from semel.testing.scripted_agent import prompts_given
 
@@ -221,9 +224,30 @@ async def test_what_a_program_sends_does_not_wake_unless_the_session_allows_it(t
 
 @pytest.mark.parametrize("mode", ["steer", "interrupt"])
 async def test_an_unknown_mode_is_refused_and_a_known_one_needs_no_running_turn(tmp_path: Path, mode: str) -> None:
-    from semel.gateway.errors import BadRequest
-
     async with World(tmp_path) as w:
         with pytest.raises(BadRequest, match="queue, steer, interrupt, collect"):
             await w.gateway.say("s", "x", busy=mode.upper())  # type: ignore[arg-type]
         await w.ask(script("fine"), busy=mode)
+
+
+async def test_a_message_right_after_a_reply_is_never_stranded(tmp_path: Path) -> None:
+    dice = random.Random(4)
+    async with World(tmp_path) as w:
+        await w.ask(script("ready"))
+        seen: asyncio.Queue[str] = asyncio.Queue()
+
+        async def watch() -> None:
+            async for told in w.gateway.watch("s"):
+                for change in told.get("changes", []):
+                    seen.put_nowait(str(change.get("text", "")))
+
+        watching = asyncio.create_task(watch())
+        for n in range(150):
+            await w.gateway.say("s", script(f"reply {n}"))
+            async with asyncio.timeout(20):
+                while await seen.get() != f"reply {n}":
+                    pass
+            await asyncio.sleep(dice.uniform(0.0, 0.02))
+        await w.idle()
+        watching.cancel()
+        assert (await w.texts("s", "agent"))[1:] == [f"reply {n}" for n in range(150)]

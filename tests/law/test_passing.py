@@ -8,7 +8,7 @@ from semel.law.passing import Failure, judge
 from semel.law.turn import BACK_OFF, MAX_ATTEMPTS, after_failure
 
 PASSING = [
-    "API Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}",
+    'API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
     "Internal error: API Error: Repeated 529 Overloaded errors",
     "Request failed with status code 503",
     "unexpected status 502 Bad Gateway",
@@ -24,7 +24,7 @@ PASSING = [
 ]
 FINAL = [
     "Internal error",
-    "API Error: 401 {\"error\":{\"message\":\"invalid x-api-key\"}}",
+    'API Error: 401 {"error":{"message":"invalid x-api-key"}}',
     "unexpected status 400 Bad Request: context length exceeded",
     "You exceeded your current quota, please check your plan and billing details (429)",
     "prompt is too long: 210000 tokens > 200000 maximum",

@@ -25,7 +25,7 @@ def codex_retry(again: bool = True) -> dict[str, Any]:
     return {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}
 
 
-@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"hermes"}))
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"hermes", "semel-model"}))
 def test_the_whole_answer_again_under_a_new_id(name: str) -> None:
     view = folded([say(c, "m1") for c in FIRST] + [say(c, "m2") for c in WHOLE], PROFILES[name])
     assert (messages(view), superseded(view)) == ([B], [A])
@@ -174,3 +174,13 @@ def test_gemini_frames_every_piece_of_a_thought() -> None:
 def test_a_user_row_in_between_is_a_boundary() -> None:
     view = folded([*(say(c, "m1") for c in FIRST), user("and now?"), *(say(c, "m2") for c in WHOLE)])
     assert messages(view) == [A, B]
+
+
+def test_our_own_loop_says_what_things_are_so_an_honest_repeat_is_never_taken_for_a_copy() -> None:
+    profile = PROFILES["semel-model"]
+    whole = "".join(WHOLE)
+    view = folded([say(whole, "m1"), say(whole, "m2"), say("ha", "m3"), say("ha", "m3")], profile)
+    assert messages(view) == [whole, whole, "haha"]
+    tool = {"sessionUpdate": "tool_call", "toolCallId": "t1", "title": "x", "status": "in_progress"}
+    view = folded([*(say(c, "m1") for c in WHOLE), tool, say(whole, "m2")], profile)
+    assert messages(view) == [whole, whole]

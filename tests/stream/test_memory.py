@@ -113,7 +113,7 @@ def test_a_quiet_word_is_no_message() -> None:
 
 
 def test_a_difference_that_was_told_is_none_any_more() -> None:
-    text = "It's \"partly\" said,\nand then cut. " * 3
+    text = 'It\'s "partly" said,\nand then cut. ' * 3
     notes = f"[semel: notes]\n- the person was shown this, and your memory lacks it: {quote(text)}\n[/semel]\nnext"
     assert difference(rec(("agent", text)), history(("user", "hi"))) == Difference(tuple(rec(("agent", text))))
     assert not difference(rec(("agent", text)), history(("user", notes)))
