@@ -17,19 +17,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from semel.agents import demo
+
 Json = dict[str, Any]
 
 
 class House:
-    """`semel up` with the demo agent answering at once."""
+    """`semel up` with the demo agent answering at once; where not `instant`, it does what prompts say, and `prompts`
+    holds a line for each."""
 
-    def __init__(self, root: Path, live: int = 4) -> None:
+    def __init__(self, root: Path, live: int = 4, instant: bool = True) -> None:
         self.root = root
         (root / "work").mkdir(exist_ok=True)
         self.config = root / "semel.toml"
-        command = json.dumps(
-            [sys.executable, "-P", "-m", "semel.agents.demo", "--instant", "--state", str(root / "demo")]
-        )
+        how = ["--instant"] if instant else ["--log", str(root / "prompts")]
+        command = json.dumps(demo.command(*how, "--state", str(root / "demo")))
         self.config.write_text(
             f'[gateway]\nlisten = "127.0.0.1:0"\ndata_dir = "{root}/data"\nmax_live_agents = {live}\n'
             f'[agents.demo]\nkind = "acp"\ncommand = {command}\ncwd = "{root}/work"\n'
@@ -87,9 +89,9 @@ class House:
 
 
 @contextmanager
-def house(live: int = 4) -> Iterator[House]:
+def house(live: int = 4, instant: bool = True) -> Iterator[House]:
     with tempfile.TemporaryDirectory(prefix="semel-bench-") as root:
-        one = House(Path(root), live)
+        one = House(Path(root), live, instant)
         one.up()
         try:
             yield one
@@ -119,9 +121,16 @@ class Client:
 
     async def post(self, session: str, text: str) -> int:
         """Say something; when it was acknowledged (time.monotonic_ns)."""
-        body = json.dumps({"text": text}).encode()
+        return await self._post(f"/v1/sessions/{session}/messages", {"text": text})
+
+    async def report(self, session: str, kind: str, text: str, key: str) -> int:
+        """Report an event; when it was acknowledged."""
+        return await self._post(f"/v1/sessions/{session}/events", {"kind": kind, "text": text, "key": key})
+
+    async def _post(self, path: str, told: Json) -> int:
+        body = json.dumps(told).encode()
         head = (
-            f"POST /v1/sessions/{session}/messages HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)

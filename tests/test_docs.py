@@ -19,6 +19,8 @@ from semel.faces.config import model
 from semel.faces.config.template import template
 from semel.faces.http.app import operations
 from semel.faces.http.problems import CODES
+from semel.law import busy
+from semel.law.stream.profiles import PROFILES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -65,10 +67,14 @@ TABLES = {
     "gateway": model.Gateway,
     "ledger": model.Ledger,
     "agents.NAME": model.Agent,
+    "agents.NAME.mcp.SERVER": model.Mcp,
     "channels.NAME": model.Channel,
     "destinations.NAME": model.Destination,
     "schedules.NAME": model.Schedule,
+    "sessions.PATTERN": model.Session,
+    "sessions.PATTERN.wake": model.Wake,
     "heartbeat": model.Heartbeat,
+    "background": model.Background,
     "nodes.NAME": model.Node,
 }
 
@@ -77,6 +83,8 @@ def default(field: FieldInfo) -> str:
     if field.is_required():
         return "*needed*"
     value = field.get_default(call_default_factory=True)
+    if isinstance(value, model.Table):
+        return "`{}`"
     if isinstance(value, float):
         return f'`"{value / 60:g}m"`' if value >= 60 else f'`"{value:g}s"`'
     return "none" if value is None else f"`{json.dumps(value)}`"
@@ -104,7 +112,7 @@ def test_every_setting_of_a_channel_kind_is_described(kind: str) -> None:
 
 def test_the_template_of_init_names_every_setting() -> None:
     for table in TABLES.values():
-        for name in table.model_fields:
+        for name in table.model_fields if table is not model.Wake else ():  # it stands in the line of `wake`
             assert re.search(rf"^#{name} = ", template(), re.M)
 
 
@@ -123,6 +131,20 @@ def test_every_metric_is_described() -> None:
     metrics = set(re.findall(r'"(semel_[a-z_]+)', sources))
     assert metrics
     assert [name for name in sorted(metrics) if name not in text("api.md")] == []
+
+
+def test_the_modes_of_a_busy_session_are_told_as_the_law_has_them() -> None:
+    rows = [line for line in (busy.__doc__ or "").splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + len(busy.MODES)
+    assert "\n".join(rows) in text("busy.md")
+
+
+def test_every_agent_that_steers_is_named() -> None:
+    section = text("agents.md").split("What a second prompt does")[1].split("## ")[0].split("queue\nit;")[0]
+    names = {"semel-demo": "demo agent", "semel-model": "kind `model`"}
+    steering = [profile.name for profile in PROFILES.values() if profile.second == "steers"]
+    assert steering
+    assert [name for name in steering if names.get(name, name) not in section] == []
 
 
 def test_links_between_documents_lead_somewhere() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.agents.acp import AcpAgent, AcpConversation
-from semel.agents.acp.births import members, strays
+from semel.gateway.births import members, strays
 from semel.agents.demo import command as demo_command
 from semel.gateway.ports import Answered, Asked, Died, Launch, Signal, Update
 

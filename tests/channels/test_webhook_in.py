@@ -31,7 +31,7 @@ class Recorder:
         for n, old in enumerate(self.heard, 1):
             if old["key"] == key:
                 same = all(_field(old, name) == _field(event, name) for name in stable)
-                return Heard(n, "duplicate" if same else "conflict")
+                return Heard(n, "duplicate") if same else Heard(n, "conflict", "first", "other")
         self.heard.append({"key": key, "stable": stable, **event})
         return Heard(len(self.heard), "accepted")
 
@@ -96,6 +96,7 @@ async def test_a_repeat_is_answered_like_the_first_and_other_content_is_a_confli
     assert await hook.signed({"text": "hi"}, at=NOW + 60) == (202, {"event": 1, "status": "duplicate"})
     status, answer = await hook.signed({"text": "other"})
     assert (status, answer["title"], answer["event"]) == (409, "Conflict", 1)
+    assert (answer["kept"], answer["given"]) == ("first", "other"), "both digests"
     assert len(hook.inbox.heard) == 1
 
 

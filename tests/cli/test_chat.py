@@ -67,6 +67,11 @@ def _text(row: Row) -> str:
     return str(row.query_one(".body", Static).content)
 
 
+def heads(pilot: Pilot[None]) -> list[str]:
+    """Who each row is from, and what is to be known about it."""
+    return [str(row.query_one(".head", Static).content) for row in pilot.app.query(Row) if row.query(".head")]
+
+
 def app_of(pilot: Pilot[None]) -> ChatApp:
     assert isinstance(pilot.app, ChatApp)
     return pilot.app
@@ -141,6 +146,35 @@ async def test_escape_stops_the_running_turn(house: House, tmp_path: Path) -> No
         await pilot.press("escape")
         await seen(pilot, lambda: idle(pilot) and "Stopped" in rows(pilot)[-1], "the end")
         assert app_of(pilot).link.view.ordered()[1]["partial"]
+
+
+async def test_what_waits_tells_its_place_and_ctrl_t_chooses_how_it_is_taken(house: House, tmp_path: Path) -> None:
+    door = tmp_path / "door"
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, f'[[script {{"steps":["Working.",{{"wait":"{door}"}}]}}]]')
+        await seen(pilot, lambda: len(rows(pilot)) == 2, "the beginning")
+        for text in ("one", "two"):
+            await type_in(pilot, text)
+        await seen(pilot, lambda: heads(pilot)[2:] == ["ann  queued, 1st in line", "ann  queued, 2nd in line"], "both")
+        await pilot.press("ctrl+t", "ctrl+t")
+        assert str(pilot.app.query_one(Prompt).border_title).startswith("steer")
+        await type_in(pilot, "blue")
+        await seen(pilot, lambda: heads(pilot)[4:] == ["ann  joined the running turn"], "the third")
+        assert not pilot.app.query_one(Prompt).border_title, "the choice goes with its message"
+        door.touch()
+        end = ["ann", "ann", "ann  joined the running turn"]
+        await seen(pilot, lambda: idle(pilot) and heads(pilot)[2:5] == end, "nothing waits")
+
+
+async def test_a_turn_that_is_tried_again_counts_down_and_escape_stops_it(house: House, tmp_path: Path) -> None:
+    error = '{"error":{"code":-32603,"message":"API Error: 529 Overloaded"}}'
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, f'[[script {{"steps":[{error}]}}]]')
+        status = pilot.app.query_one("#status", Static)
+        await seen(pilot, lambda: "the turn failed, tried again in " in str(status.content), "the count")
+        await pilot.press("escape")
+        await seen(pilot, lambda: idle(pilot) and rows(pilot)[-1] == "Stopped by ann.", "the end")
+        assert "tried again" not in str(status.content)
 
 
 async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: House, tmp_path: Path) -> None:

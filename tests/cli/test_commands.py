@@ -72,16 +72,48 @@ def test_a_session_that_is_not_there_is_named(house: Cli) -> None:
     assert done.stdout == ""
 
 
-def test_export_writes_markdown_or_a_json_object_a_line(house: Cli) -> None:
+def test_export_writes_markdown_html_or_complete_lines_of_json(house: Cli) -> None:
     house("say", "exported", "say: **bold**", "--wait")
     markdown = house("export", "exported").stdout
     assert markdown.startswith("# exported\n")
     assert "\n**bold**\n" in markdown
+    assert "<strong>bold</strong>" in house("export", "exported", "-f", "html").stdout
     house("export", "exported", "-f", "jsonl", "-o", "out.jsonl")
-    lines = (house.home / "out.jsonl").read_text().splitlines()
-    assert [json.loads(line)["role"] for line in lines] == ["user", "agent"]
-    assert json.loads(lines[1])["text"] == "**bold**"
+    lines = [json.loads(line) for line in (house.home / "out.jsonl").read_text().splitlines()]
+    assert [line["line"] for line in lines] == ["session", "turn", "entry", "entry", "end"]
+    assert lines[3]["text"] == "**bold**"
     assert "cannot be written" in house("export", "exported", "-o", "no/such/dir", rc=1).stderr
+    assert "there is no session" in house("export", "nowhere", "-o", "nowhere.md", rc=1).stderr
+    assert not (house.home / "nowhere.md").exists()
+
+
+def test_import_makes_a_session_of_an_export_once(house: Cli) -> None:
+    house("say", "carried", "say: over", "--wait")
+    house("export", "carried", "-f", "jsonl", "-o", "carried.jsonl")
+    assert "carried was there already" in house("import", "carried.jsonl").stderr
+    assert "copy is there now, with 2 entries" in house("import", "carried.jsonl", "--as", "copy").stderr
+    assert house.json("import", "carried.jsonl", "--as", "copy") == {"session": "copy", "status": "known", "entries": 2}
+    assert house("show", "copy").stdout.count("over") == 2
+    assert "there is a session 'exported' already" in house("import", "carried.jsonl", "--as", "exported", rc=1).stderr
+    assert "a session key holds" in house("import", "carried.jsonl", "--as", "no good", rc=2).stderr
+    (house.home / "bad.jsonl").write_text("# not an export\n")
+    assert "line 1: it is not a JSON object" in house("import", "bad.jsonl", rc=2).stderr
+    assert "cannot be read" in house("import", "nowhere.jsonl", rc=1).stderr
+
+
+def test_search_finds_what_was_said(house: Cli) -> None:
+    house("say", "looked-for", "say: a rare Quokka was seen", "--wait", "--sender", "ann")
+    rows = [line.split("\t") for line in house("search", "quokka").stdout.splitlines()]
+    assert [(row[0], row[2]) for row in rows] == [("looked-for#2", "agent"), ("looked-for#1", "ann")]
+    assert len(house("search", "rare quokka").stdout.splitlines()) == 2  # an argument of two words is a phrase
+    assert house("search", "quokka rare").stdout == ""
+    assert len(house("search", "quokka", "rare", "--role", "user", "--since", "1h").stdout.splitlines()) == 1
+    assert house("search", "quokka", "--until", "2020-01-01").stdout == ""
+    found = house.json("search", "quo*", "--session", "looked-*", "-n", "1")
+    assert (len(found["hits"]), found["index"]["current"]) == (1, True)
+    assert house.json("search", "quo*", "--session", "looked-*", "--after", found["next"])["hits"][0]["seq"] == 1
+    assert "name at least one word" in house("search", "!!", rc=2).stderr
+    assert "--since is 'soon'" in house("search", "x", "--since", "soon", rc=2).stderr
 
 
 def test_why_tells_the_story_of_an_id_as_it_was_printed(house: Cli) -> None:

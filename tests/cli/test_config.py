@@ -76,7 +76,7 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
         ),
         (
             '[agents.a]\nkind = "acpp"',
-            "semel.toml:2: [agents.a] \"kind\" is 'acpp', and should be 'acp' or 'demo'",
+            "semel.toml:2: [agents.a] \"kind\" is 'acpp', and should be 'acp', 'demo' or 'model'",
         ),
         ("[agents.a]\n", 'semel.toml:1: [agents.a]: an agent of kind "acp" needs a command'),
         ('[agents.a]\nkind = "demo"\ncommand = ["x"]', 'an agent of kind "demo" has no command'),
@@ -92,6 +92,24 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
             'channel is "w"; there is no [channels.NAME] section',
         ),
         ('[agents.a]\ncommand = ["x"]\ncwd = "nowhere"', "nowhere, which is not a directory"),
+        ('[agents.a]\nkind = "demo"\nattempts = 4', '"attempts" is 4, and should be less than or equal to 3'),
+        (
+            '[sessions."main:*"]\nbusi = "steer"',
+            'semel.toml:2: [sessions."main:*"] has no setting "busi"; did you mean "busy"?',
+        ),
+        (
+            '[sessions."main:*"]\nbusy = "stear"',
+            "\"busy\" is 'stear', and should be 'queue', 'steer', 'interrupt' or 'collect'",
+        ),
+        (
+            '[sessions."main:*"]\nwake = { debounc = "2s" }',
+            'semel.toml:2: [sessions."main:*".wake] has no setting "debounc"; did you mean "debounce"?',
+        ),
+        (
+            '[sessions."*"]\nwake = { debounce = "9s", max_wait = "2s" }',
+            "max_wait is 2 s, and should be at least debounce, 9 s",
+        ),
+        ('[sessions."my chat"]\nbusy = "steer"', '"my chat" is not a pattern of session keys'),
         ('[ledger]\nurl = "postgres://x"', "'postgres://x' is not like \"sqlite:///ledger.db\""),
     ],
 )
@@ -102,6 +120,31 @@ def test_a_mistake_is_named_with_its_place_and_what_was_meant(home: Path, text: 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(home: Path) -> None:
     lines = problems(home, '[gateway]\nlogg = "json"\n[agents.a]\nkind = "x"\nenvv = {}').splitlines()
     assert [line.split(":")[1] for line in lines] == ["2", "4", "5"]
+
+
+def test_sessions_take_what_comes_by_the_first_pattern_of_the_file_that_fits(home: Path) -> None:
+    write(
+        home,
+        """
+        [sessions."main:telegram:-100:*"]
+        busy = "collect"
+        wake = { debounce = "3s" }
+        automatic = "wake"
+        [sessions."main:*"]
+        busy = "steer"
+        wake = { debounce = 2, max_wait = "8s" }
+        """,
+    )
+    group, other, none = (load().gateway.session(key) for key in ("main:telegram:-100:7", "main:web:me", "else"))
+    assert (group.busy, group.debounce, group.max_wait, group.automatic) == ("collect", 3, 15, True)
+    assert (other.busy, other.debounce, other.max_wait, other.automatic) == ("steer", 2, 8, False)
+    assert (none.busy, none.debounce, none.automatic) == ("queue", 0, False)
+
+
+def test_how_often_and_how_long_an_agent_is_tried_is_its_own(home: Path) -> None:
+    write(home, '[agents.a]\nkind = "demo"\nattempts = 1\nsilence = "2h"\n[agents.b]\nkind = "demo"')
+    agents = load().gateway.agents
+    assert [(agent.attempts, agent.silence) for agent in agents.values()] == [(1, 7200), (3, 1800)]
 
 
 def test_a_channel_has_its_kinds_own_settings_and_no_others(home: Path) -> None:

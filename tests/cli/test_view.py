@@ -93,6 +93,14 @@ def test_a_session_is_busy_while_a_turn_runs_or_an_event_waits() -> None:
     assert not view.busy
 
 
+def test_what_a_session_does_not_tell_any_more_is_forgotten() -> None:
+    view = View()
+    view.apply(snapshot(1))
+    view.apply(change(2, {"op": "session", "rev": 2, "state": "running", "waiting": 0, "retry_at": 9, "busy": "steer"}))
+    view.apply(change(3, {"op": "session", "rev": 3, "state": "running", "waiting": 0}))
+    assert view.session == {"state": "running", "waiting": 0}
+
+
 def test_questions_are_those_that_are_open_oldest_first() -> None:
     view = View()
     asked = [{"id": n, "born": 10 - n, "rev": 9, "kind": "permission", "text": "", "state": "open"} for n in (1, 2)]

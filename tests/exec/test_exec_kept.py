@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from exec_house import PATIENCE, TOKEN, House, line, proxy, until
 
-from semel.faces.exec import reports, spool
-from semel.faces.exec.output import Output, unfinished
-from semel.faces.exec.spool import FINISHED, STARTED, Spool
+from semel.tools.exec import reports, spool
+from semel.tools.exec.output import Output, unfinished
+from semel.tools.exec.spool import FINISHED, STARTED, Spool
 
 BOX = ("--name", "box", "--token-file", "ci.token")
 

@@ -13,11 +13,14 @@ import json
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from semel.gateway.errors import BadRequest, Conflict, NoSuchSession, NotFound
 from semel.gateway.ports import Heard
+from semel.law.busy import Busy
+from semel.ledger.hear import NO_STEERING
 
 Json = dict[str, Any]
 
@@ -112,6 +115,8 @@ class MemoryGateway:
         self.kept = kept
         self.root = root
         self.schedules = MemorySchedules()
+        about = {"session": "s", "agent": "demo", "command": "make", "seconds": 60.0, "at": 1}
+        self.job: Json = {"id": "3", "state": "running", **about}
         self._sessions: dict[str, Session] = {}
         self._events: dict[tuple[str, str], tuple[int, str]] = {}
         self._numbers = itertools.count(1)
@@ -121,6 +126,7 @@ class MemoryGateway:
         self.said = asyncio.Event()
         self.broken: Exception | None = None
         self.on_say: Any = None
+        self.steers = False  # its agents read a second prompt
         self.overlap = 0  # so many changes a watcher has seen are sent again
 
     # ------------------------------------------------------------ hearing
@@ -133,10 +139,25 @@ class MemoryGateway:
         sender: str | None = None,
         key: str | None = None,
         source: str | None = None,
+        busy: Busy | None = None,
+        automatic: bool = False,
     ) -> Heard:
         if not text.strip():
             raise BadRequest("text is empty: say something")
-        return self._hear(session, text, key, source, "user", {"sender": sender} if sender else {})
+        more: Json = {"sender": sender} if sender else {}
+        if automatic:
+            more["automatic"] = True
+        found = self.script(session).session
+        mode: Busy = busy or found.more.get("busy") or "queue"
+        if found.state != "running":
+            return self._hear(session, text, key, source, "user", more)
+        why = None
+        if mode == "steer" and not self.steers:
+            mode, why = "queue", NO_STEERING
+        heard = self._hear(session, text, key, source, "user", more, waiting=mode)
+        found.waiting += 1
+        self.script(session).state()
+        return replace(heard, waiting=mode, place=found.waiting, why=why)
 
     async def report(
         self,
@@ -151,7 +172,9 @@ class MemoryGateway:
     ) -> Heard:
         return self._hear(session, text, key, source, "event", {"kind": kind})
 
-    def _hear(self, session: str, text: str, key: str | None, source: str | None, role: str, more: Json) -> Heard:
+    def _hear(
+        self, session: str, text: str, key: str | None, source: str | None, role: str, more: Json, **shown: Any
+    ) -> Heard:
         if self.broken:
             raise self.broken
         digest = hashlib.blake2b(json.dumps([text, more]).encode(), digest_size=32).hexdigest()
@@ -163,7 +186,7 @@ class MemoryGateway:
         event = next(self._numbers)
         if key is not None:
             self._events[identity] = (event, digest)
-        self.script(session).entry(role, text, event=event, **more)
+        self.script(session).entry(role, text, event=event, **more, **shown)
         self.said.set()
         if self.on_say is not None:
             self.on_say(session, text)
@@ -183,13 +206,36 @@ class MemoryGateway:
 
     # ------------------------------------------------------------ looking
 
-    async def sessions(self) -> list[Json]:
+    async def sessions(self, archived: bool = False) -> list[Json]:
         out = []
         for session in reversed(self._sessions.values()):
+            if session.more.get("archived", False) != archived:
+                continue
             last = next(reversed(session.entries.values()), {"text": "", "at": 0})
             row = session.public() | {"seq": session.seq, "rev": session.rev, "at": last["at"]}
             out.append(row | {"last": last["text"][:200]})
         return out
+
+    async def session(self, session: str) -> Json:
+        key = self._find(session).key
+        return next(s for s in [*await self.sessions(), *await self.sessions(archived=True)] if s["key"] == key)
+
+    async def rename(self, session: str, title: str | None) -> None:
+        self._find(session).more["title"] = title
+        self.script(session).state()
+
+    async def archive(self, session: str, away: bool = True) -> None:
+        self._find(session).more["archived"] = away
+        self.script(session).state()
+
+    async def delete(self, session: str) -> None:
+        self._find(session).state = "deleted"
+        self.script(session).state()
+        del self._sessions[session]
+
+    async def new_chapter(self, session: str, by: str, key: str | None = None) -> Heard:
+        self._find(session)
+        return self._hear(session, "/new", key, None, "user", {"sender": by, "kind": "command"})
 
     async def entries(self, session: str, after: int = 0, limit: int = 1000) -> tuple[list[Json], int]:
         found = self._find(session)
@@ -228,6 +274,29 @@ class MemoryGateway:
 
     # ------------------------------------------------------------ acting
 
+    async def search(self, text: str, **where: Any) -> Json:
+        found = [
+            {
+                "session": key,
+                "seq": e["seq"],
+                "at": e["at"],
+                "role": e["role"],
+                "snippet": [{"text": e["text"], "hit": True}],
+            }
+            for key, session in self._sessions.items()
+            for e in session.entries.values()
+            if text.rstrip("*") in e["text"]
+        ]
+        return {"hits": found, "next": None, "index": {"current": True, "behind": 0}}
+
+    async def export(self, session: str) -> AsyncIterator[list[Json]]:
+        found = self._find(session)
+        yield [{"line": "session", "key": session, "title": None, "agent": "a", "entries": 1, "exported": 1}]
+        yield [{"line": "entry", "more": {}, **entry} for entry in found.entries.values()]
+
+    async def import_session(self, file: Any, key: str | None = None) -> Json:
+        return {"session": key or "s", "status": "imported", "entries": file.seek(0) + file.read().count(b"\n")}
+
     async def stop_turn(self, session: str, by: str) -> bool:
         found = self._find(session)
         self.stops.append((session, by))
@@ -246,6 +315,13 @@ class MemoryGateway:
         state = "answered" if option is not None else "cancelled"
         self.script(session).item(found.items[item]["kind"], id=item, state=state, answer=option, by=by)
         return "answered"
+
+    async def set_busy(self, session: str, mode: Busy | None) -> None:
+        more = self._find(session).more
+        more.pop("busy", None)
+        if mode is not None:
+            more["busy"] = mode
+        self.script(session).state()
 
     async def set_mode(self, session: str, mode: str) -> None:
         self._find(session).more["mode"] = mode
@@ -284,6 +360,21 @@ class MemoryGateway:
 
     async def drop(self, id: int) -> Json:
         return await self._decide(id, "drop")
+
+    async def jobs_of(self, session: str | None = None) -> list[Json]:
+        if session is not None:
+            self._find(session)
+        return [self.job]
+
+    async def cancel_job(self, id: str, by: str) -> Json:
+        if id != self.job["id"]:
+            raise NotFound(f"there is no job {id!r}")
+        self.job |= {"state": "finished", "cancelled_by": by, "exit": 143, "ended": 2}
+        return self.job
+
+    async def diff_agent(self, session: str) -> Json:
+        self._find(session)
+        return {"compared": False, "why": "this gateway has no agent", "lacks": [], "extra": []}
 
     async def why(self, ref: str) -> Json:
         return {"ref": ref, "story": []}

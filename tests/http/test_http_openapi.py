@@ -27,8 +27,13 @@ BODIES: dict[str, Any] = {
     "setMode": {"mode": "plan"},
     "setModel": {"model": "small"},
     "login": {"token": "t"},
+    "setBusy": {"mode": None},
+    "changeSession": {"title": "x"},
     "addSchedule": {"name": "nightly", "text": "count", "cron": "@daily"},
 }
+
+QUERIES = {"search": "?q=hi"}
+RAW: dict[str, Any] = {"importSession": {"content": b"", "headers": {"Content-Type": "application/jsonl"}}}
 
 
 @pytest.fixture
@@ -83,8 +88,8 @@ def test_every_reference_of_the_document_leads_somewhere() -> None:
 async def test_an_operation_answers_with_a_documented_status_and_shape(
     furnished: MemoryGateway, client: httpx2.AsyncClient, operation: Operation
 ) -> None:
-    extra = {"json": BODIES[operation.name]} if operation.name in BODIES else {}
-    answer = await client.request(operation.method, concrete(operation), **extra)
+    extra = {"json": BODIES[operation.name]} if operation.name in BODIES else RAW.get(operation.name, {})
+    answer = await client.request(operation.method, concrete(operation) + QUERIES.get(operation.name, ""), **extra)
 
     assert answer.status_code in operation.answers, answer.text
     shape = operation.answers[answer.status_code]

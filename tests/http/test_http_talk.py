@@ -195,10 +195,53 @@ async def test_stop_answers_mode_and_model_reach_the_gateway(
     assert (row["mode"], row["model"]) == ("plan", "small")
 
 
-@pytest.mark.parametrize("rest", ["stop", "answers", "mode", "model"])
+async def test_a_message_that_has_to_wait_is_told_how_and_in_which_place(
+    client: httpx2.AsyncClient, gateway: MemoryGateway
+) -> None:
+    gateway.script("main:web:1").state("running")
+    said = [
+        (await client.post(f"{SESSION}/messages", json={"text": "a", **more})).json()
+        for more in ({}, {"busy": "collect"}, {"busy": "steer", "automatic": True})
+    ]
+    assert [(one["waiting"], one["place"]) for one in said] == [("queue", 1), ("collect", 2), ("queue", 3)]
+    assert ["why" in one for one in said] == [False, False, True]
+    entries = (await client.get(f"{SESSION}/entries")).json()["entries"]
+    assert [entry["waiting"] for entry in entries] == ["queue", "collect", "queue"]
+    assert [entry.get("automatic", False) for entry in entries] == [False, False, True]
+
+
+async def test_a_message_that_does_not_wait_is_told_nothing_of_it(client: httpx2.AsyncClient) -> None:
+    answer = await client.post(f"{SESSION}/messages", json={"text": "a", "busy": "queue"})
+    assert set(answer.json()) == {"event", "status"}
+
+
+async def test_the_busy_mode_of_a_session_is_set_and_taken_back(
+    client: httpx2.AsyncClient, gateway: MemoryGateway
+) -> None:
+    gateway.script("main:web:1")
+    modes = []
+    for mode in ("steer", None):
+        assert (await client.put(f"{SESSION}/busy", json={"mode": mode})).status_code == 204
+        modes.append((await client.get("/v1/sessions")).json()["sessions"][0].get("busy"))
+    assert modes == ["steer", None]
+
+
+@pytest.mark.parametrize(("method", "rest"), [("POST", "messages"), ("PUT", "busy")])
+async def test_a_mode_that_there_is_not_is_refused_by_name(
+    client: httpx2.AsyncClient, gateway: MemoryGateway, method: str, rest: str
+) -> None:
+    gateway.script("main:web:1")
+    body = {"text": "a", "busy": "stear"} if rest == "messages" else {"mode": "stear"}
+    answer = await client.request(method, f"{SESSION}/{rest}", json=body)
+    assert (answer.status_code, answer.json()["field"]) == (400, "busy" if rest == "messages" else "mode")
+    assert "stear" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("rest", ["stop", "answers", "mode", "model", "busy"])
 async def test_an_unknown_session_cannot_be_acted_on(client: httpx2.AsyncClient, rest: str) -> None:
     bodies = {"stop": {}, "answers": {"item": 1}, "mode": {"mode": "x"}, "model": {"model": "x"}}
-    method = "PUT" if rest in ("mode", "model") else "POST"
+    bodies["busy"] = {"mode": None}
+    method = "PUT" if rest in ("mode", "model", "busy") else "POST"
     answer = await client.request(method, f"/v1/sessions/none/{rest}", json=bodies[rest])
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:semel:problem:no-such-session")
     assert "none" in answer.json()["detail"]

@@ -6,7 +6,7 @@ from semel.law.identity import digest
 from semel.ledger import past, show, turns
 from semel.ledger.hear import Event, To, hear
 from semel.ledger.speak import Caller, Say
-from semel.ledger.sql import Tx
+from semel.ledger.sql import Row, Tx
 from semel.ledger.store import Store
 
 
@@ -43,5 +43,65 @@ def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -
             return [e.text for e in reversed(tx.all("entries_last", session=1, before=99, limit=99))]
 
         assert store.look(record) == ["u1", "u2", "a1", "a2", "u3"]
-        heard = [text for _, text in store.look(past.conversation, 1, 1, third.turn)]
+        heard = [one.text for one in store.look(past.conversation, 1, 1, third.turn)]
         assert heard == ["u1", "a1", "u2", "a2"]
+
+
+def test_what_an_agent_remembers_is_whole_turns_in_order_of_turns_without_the_running_one() -> None:
+    with Store.in_memory() as store:
+        for n in range(1, 4):
+            say(store, f"u{n}")
+            finish(store, begin(store), f"a{n}")
+        say(store, "now")
+        running = begin(store)
+        all_of_it = store.look(past.remembered, 1, 1000)
+        assert [one.text for one in all_of_it.spoken] == ["u1", "a1", "u2", "a2", "u3", "a3"]
+        assert (all_of_it.turn, all_of_it.cut) == (running.turn, False)
+        less = store.look(past.remembered, 1, 9)
+        assert [one.text for one in less.spoken] == ["u2", "a2", "u3", "a3"]
+        assert less.cut
+        assert store.look(past.remembered, 1, 3).spoken == ()
+
+
+def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> None:
+    with Store.in_memory() as store:
+        say(store, "u1")
+        first = begin(store)
+        fence = turns.Fence(first.session, first.turn, first.epoch)
+        caller = Caller(first.session, first.key, first.turn, first.root)
+        tool = show.ItemOpen(1, "tool", "t1", body={"title": "deploy", "status": "running", "input": {"to": "prod"}})
+        store.apply(show.show, fence, caller, [tool, show.Preview(2, "half")], show.Slots())
+        store.apply(turns.release, fence)
+        second = begin(store)
+        told = store.look(past.remembered, 1, 1000)
+        assert (told.turn, told.spoken) == (second.turn, ())
+        assert [(d.title, d.status, d.input) for d in told.begun] == [("deploy", "failed", {"to": "prod"})]
+
+
+class Counted:
+    """A transaction that notes what is read in it."""
+
+    def __init__(self, tx: Tx) -> None:
+        self.one = tx.one
+        self.asked: list[str] = []
+        self._tx = tx
+
+    def all(self, name: str, **params: object) -> list[Row]:
+        self.asked.append(name)
+        return self._tx.all(name, **params)
+
+
+def test_the_cost_of_remembering_does_not_grow_with_the_history() -> None:
+    with Store.in_memory() as store:
+        for n in range(1500):
+            say(store, f"u{n}")
+            finish(store, begin(store), f"a{n}")
+        say(store, "now")
+        begin(store)
+
+        def pages(tx: Tx) -> int:
+            counted = Counted(tx)
+            past.remembered(counted, 1, 2_000)  # type: ignore[arg-type]
+            return counted.asked.count("entries_before")
+
+        assert store.look(pages) <= 3

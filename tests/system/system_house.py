@@ -96,7 +96,13 @@ class House:
         return self.process
 
     def up(self) -> House:
-        process = self.start()
+        self.start()
+        return self.came_up()
+
+    def came_up(self) -> House:
+        """The gateway that was started accepts."""
+        process = self.process
+        assert process is not None
         until(lambda: self._told() or process.poll() is not None, "the gateway's start")
         assert process.poll() is None, self.log
         self.url = self._told()

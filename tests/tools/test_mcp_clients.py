@@ -32,7 +32,9 @@ async def test_the_official_client_connects_lists_and_calls(gateway: Recorder, m
         tools = (await client.list_tools()).tools
         names = [tool.name for tool in tools]
         assert names == [tool.name for tool in TOOLS]
-        assert all(tool.annotations and tool.annotations.destructive_hint is False for tool in tools)
+        assert all(tool.annotations for tool in tools)
+        dangerous = [tool.name for tool in tools if tool.annotations and tool.annotations.destructive_hint is not False]
+        assert dangerous == ["run_in_background"]
         told = await client.call_tool("send_message", {"text": "hé 🌍"}, meta={"callId": "c1"})
         assert [block.text for block in told.content if block.type == "text"] == ["sent"]
         assert told.is_error is False

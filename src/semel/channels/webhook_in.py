@@ -76,7 +76,8 @@ class Door:
         heard = await inbox.hear(key=key, **event)
         if heard.status == "conflict":
             detail = f"the key {key!r} was used before, with other content; the first content stays"
-            return 409, {**problem(409, detail), "event": heard.event}
+            digests = {"event": heard.event, "kept": heard.digest, "given": heard.other}
+            return 409, {**problem(409, detail), **digests}
         return 202, {"event": heard.event, "status": heard.status}
 
     def _who(self, headers: Mapping[str, str], body: bytes) -> str:

@@ -9,27 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx2
+
+from semel.tools.address import Address as Address
+from semel.tools.address import NoGateway as NoGateway
 
 Json = dict[str, Any]
 
 RETRIES = (0.1, 0.4, 1.0, 2.0)
 """Seconds between attempts to say something whose answer was lost: the same id makes a repeat harmless."""
-
-
-class NoGateway(Exception):
-    """No gateway answers for this data directory. Start one with `semel up`."""
-
-    def __init__(self, data_dir: Path):
-        super().__init__(f"no gateway is running on {data_dir}. Start one with: semel up")
-        self.data_dir = data_dir
 
 
 class Refused(Exception):
@@ -47,22 +41,6 @@ class OutcomeUnknown(Exception):
     def __init__(self, what: str, id: str):
         super().__init__(f"the gateway went away before it answered: {what} may or may not have been accepted.")
         self.id = id
-
-
-@dataclass(frozen=True)
-class Address:
-    url: str
-    token: str
-
-    @classmethod
-    def of(cls, data_dir: Path) -> Address:
-        """Where the gateway of a data directory listens. Raises NoGateway where none is, or none any more."""
-        try:
-            told = json.loads((data_dir / "gateway.json").read_text(encoding="utf-8"))
-            token = (data_dir / "owner.token").read_text(encoding="utf-8").strip()
-            return cls(str(told["url"]).rstrip("/"), token)
-        except (OSError, ValueError, KeyError, TypeError):
-            raise NoGateway(data_dir) from None
 
 
 class Client:
@@ -86,11 +64,20 @@ class Client:
 
     # ------------------------------------------------------------ talking
 
-    async def say(self, session: str, text: str, *, sender: str | None = None, id: str | None = None) -> Json:
+    async def say(
+        self,
+        session: str,
+        text: str,
+        *,
+        sender: str | None = None,
+        id: str | None = None,
+        busy: str | None = None,
+        automatic: bool = False,
+    ) -> Json:
         """Say something, once: a lost answer is followed by the same message under the same id."""
-        body = {"text": text, "id": id or uuid.uuid4().hex}
-        if sender:
-            body["sender"] = sender
+        body: Json = {"text": text, "id": id or uuid.uuid4().hex}
+        told = {"sender": sender, "busy": busy, "automatic": automatic}
+        body.update((name, value) for name, value in told.items() if value)
         for pause in (*RETRIES, None):
             try:
                 return await self._call("POST", _session(session, "messages"), body)
@@ -111,6 +98,10 @@ class Client:
     async def stop(self, session: str, by: str) -> bool:
         return bool((await self._ask("POST", _session(session, "stop"), {"by": by}))["stopped"])
 
+    async def set_busy(self, session: str, mode: str | None) -> None:
+        """What becomes of messages while it is busy; None: as configured."""
+        await self._ask("PUT", _session(session, "busy"), {"mode": mode})
+
     async def answer(self, session: str, item: int, option: str | None, by: str) -> str:
         """ "answered", "already" (somebody was faster) or "closed"."""
         body = {"item": item, "option": option, "by": by}
@@ -118,8 +109,21 @@ class Client:
 
     # ------------------------------------------------------------ looking
 
-    async def sessions(self) -> list[Json]:
-        return list((await self._ask("GET", "/v1/sessions"))["sessions"])
+    async def sessions(self, archived: bool = False) -> list[Json]:
+        return list((await self._ask("GET", f"/v1/sessions{'?archived=1' if archived else ''}"))["sessions"])
+
+    async def session(self, session: str) -> Json:
+        return await self._ask("GET", _session(session))
+
+    async def change_session(self, session: str, change: Json) -> Json:
+        """`change`: "title" (None: the agent's) and "archived", as far as they change."""
+        return await self._ask("PATCH", _session(session), change)
+
+    async def delete_session(self, session: str) -> None:
+        await self._ask("DELETE", _session(session))
+
+    async def new_chapter(self, session: str, by: str, id: str) -> Json:
+        return await self._ask("POST", _session(session, "chapter"), {"by": by, "id": id})
 
     async def entries(self, session: str, after: int = 0) -> list[Json]:
         """Every entry whose rev is above `after`, in the order of the view."""
@@ -154,7 +158,42 @@ class Client:
         except (httpx2.TransportError, ValueError):
             return  # cut off in the middle: what came is whole, and the rest is asked for by rev
 
+    # ------------------------------------------------------------ what was said before
+
+    async def search(self, text: str, **where: Any) -> Json:
+        """A page of what is found; `where`: the parameters of GET /v1/search, what is None is left out."""
+        query = {"q": text, **{name: value for name, value in where.items() if value is not None}}
+        return await self._ask("GET", f"/v1/search?{urlencode(query)}")
+
+    async def export(self, session: str, format: str) -> AsyncGenerator[bytes, None]:
+        """The document, piece by piece. Raises NoGateway where it breaks off."""
+        url = self.address.url + _session(session, f"export?format={format}")
+        try:
+            async with self._http.stream("GET", url, headers=self._headers(), timeout=300) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise _refusal(response)
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except httpx2.TransportError:
+            raise NoGateway(self.data_dir) from None
+
+    async def import_file(self, path: Path, key: str | None = None) -> Json:
+        """{"session", "status": "imported" | "known", "entries"}. A lost answer: the same once more is harmless."""
+        url = self.address.url + "/v1/import" + (f"?as={quote(key, safe='')}" if key else "")
+        headers = {**self._headers(), "Content-Type": "application/jsonl"}
+        try:
+            response = await self._http.post(url, content=_pieces(path), headers=headers, timeout=3600)
+        except httpx2.TransportError:
+            raise NoGateway(self.data_dir) from None
+        if response.is_error:
+            raise _refusal(response)
+        return dict(response.json())
+
     # ------------------------------------------------------------ the books and the outbox
+
+    async def diff_agent(self, session: str) -> Json:
+        return await self._ask("GET", _session(session, "memory"))
 
     async def why(self, ref: str) -> Json:
         return await self._ask("GET", f"/v1/why/{quote(ref, safe='')}")
@@ -175,6 +214,15 @@ class Client:
     async def decide(self, id: int, verdict: str) -> Json:
         """`resend`, `arrived` or `drop` a part that is held."""
         return await self._ask("POST", f"/v1/parts/{id}/{verdict}")
+
+    # ------------------------------------------------------------ background jobs
+
+    async def jobs(self, session: str | None = None) -> list[Json]:
+        """Of a session, newest first; without one, all that are not over."""
+        return list((await self._ask("GET", _session(session, "jobs") if session else "/v1/jobs"))["jobs"])
+
+    async def cancel_job(self, id: str, by: str) -> Json:
+        return await self._ask("POST", f"/v1/jobs/{quote(id, safe='')}/cancel", {"by": by})
 
     # ------------------------------------------------------------ schedules
 
@@ -214,8 +262,14 @@ class Client:
         return dict(response.json()) if response.content else {}
 
 
-def _session(key: str, rest: str) -> str:
-    return f"/v1/sessions/{quote(key, safe=':@!+=~')}/{rest}"
+def _session(key: str, rest: str = "") -> str:
+    return f"/v1/sessions/{quote(key, safe=':@!+=~')}" + (f"/{rest}" if rest else "")
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while piece := await asyncio.to_thread(file.read, 1 << 18):
+            yield piece
 
 
 def _schedule(name: str) -> str:

@@ -19,16 +19,21 @@ from typing import Any
 
 import semel.channels
 from semel.agents.acp import AcpAgent, kill_group_if_same
+from semel.agents.acp.environment import environment
 from semel.agents.found import found_on_path
+from semel.agents.model import ModelAgent
 from semel.channels import ChannelError
 from semel.faces.config import ConfigError
 from semel.faces.config.load import Config
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
 from semel.faces.http.server import bind
 from semel.gateway import Gateway
+from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
+from semel.tools.exec.background import Supervisors, Workplace
+from semel.tools.inside import InsideTools
 
 ADDRESS = "gateway.json"  # {"url", "pid"} while the gateway runs: how the CLI finds it
 TOKEN = "owner.token"  # whoever can read it is the owner
@@ -93,8 +98,9 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken
         for sock in sockets:
             stack.callback(sock.close)
-        agents = {name: _agent(agent, config) for name, agent in settings.agents.items()}
-        gateway = Gateway(settings, store, agents, channels, reap=_reap, found=_found)
+        agents = await asyncio.to_thread(_agents, config)
+        background = Supervisors(settings.data_dir, _workplaces(config))
+        gateway = Gateway(settings, store, agents, channels, reap=_reap, found=_found, background=background)
         house = House(config, gateway, Server(make_app(gateway, http), sockets, config.host))
         stack.push_async_callback(house.server.stop)
         stack.push_async_callback(house.stop)  # ends first: watchers see the last turns finish
@@ -168,7 +174,27 @@ def _announced(data_dir: Path, url: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def _agent(settings: AgentSettings, config: Config) -> AcpAgent:
+def _agents(config: Config) -> dict[str, AcpAgent | ModelAgent]:
+    """The configured agents. A model that cannot be used is told now, not at the first message. Raises ConfigError."""
+    agents: dict[str, AcpAgent | ModelAgent] = {}
+    for name, settings in config.gateway.agents.items():
+        agents[name] = made = _agent(settings, config)
+        if isinstance(made, ModelAgent):
+            try:
+                made.check()
+            except AgentError as error:
+                raise ConfigError(str(error)) from None
+    return agents
+
+
+def _door(launch: Launch) -> InsideTools | None:
+    """The tools by which a model agent speaks."""
+    return InsideTools(launch.inside.call, launch.token) if launch.inside is not None else None
+
+
+def _agent(settings: AgentSettings, config: Config) -> AcpAgent | ModelAgent:
+    if settings.kind == "model":
+        return ModelAgent(settings, _door, hidden=config.secrets)
     return AcpAgent(
         settings.name,
         settings.command,
@@ -178,6 +204,15 @@ def _agent(settings: AgentSettings, config: Config) -> AcpAgent:
         hidden=config.secrets,
         trace=settings.trace,
     )
+
+
+def _workplaces(config: Config) -> dict[str, Workplace]:
+    """Where the agents' background jobs run: their own workspace, and the environment that they have themselves."""
+    agents = config.gateway.agents
+    return {
+        name: Workplace(agent.cwd, environment(agent.command, agent.env, hidden=config.secrets))
+        for name, agent in agents.items()
+    }
 
 
 def _reap(left: Left) -> bool:

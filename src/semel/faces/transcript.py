@@ -1,11 +1,11 @@
-"""A transcript as text: the lines of `semel show` and the plain chat, and the formats of `semel export`."""
+"""A transcript as text: the lines of `semel show` and the plain chat, and what documents say of an entry."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator
 from typing import Any
+
+from semel.faces.busy import fate
 
 Json = dict[str, Any]
 
@@ -22,9 +22,16 @@ def speaker(entry: Json) -> str:
     return role
 
 
-def marks(entry: Json) -> list[str]:
-    """What is to be known about an entry beside its text, in the words of docs/laws.md."""
-    found = [name for name in ("live", "partial", "superseded") if entry.get(name)]
+def marks(entry: Json, place: int | None = None) -> list[str]:
+    """What is to be known about an entry beside its text, in the words of docs/laws.md.
+
+    `place`: of one that waits, in the line (`semel.faces.busy.line`).
+    """
+    found = [name for name in ("live", "partial", "superseded", "automatic") if entry.get(name)]
+    if entry.get("waiting"):
+        found.append(fate(str(entry["waiting"]), place))
+    if entry.get("joined"):
+        found.append("joined the running turn")
     if entry.get("to"):
         found.append(f"to {entry['to']}")
     if entry.get("echoes"):
@@ -44,25 +51,15 @@ def stamp(ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000))
 
 
-def line(entry: Json) -> str:
+def line(entry: Json, place: int | None = None) -> str:
     """One entry as plain text: number, time, speaker and marks, then the text, further lines indented."""
-    noted = f" ({', '.join(marks(entry))})" if marks(entry) else ""
+    found = marks(entry, place)
+    noted = f" ({', '.join(found)})" if found else ""
     text = "\n".join(f"    {line}" if line else "" for line in body(entry).split("\n"))[4:]
     return f"{entry['seq']:>4} {stamp(entry['at'])} {speaker(entry)}{noted}: {text}"
 
 
-def markdown(session: str, entries: Iterable[Json]) -> Iterator[str]:
-    """The transcript as a Markdown document, a heading an entry. The agent's text is already Markdown."""
-    yield f"# {session}\n"
-    for entry in entries:
-        noted = f" · {', '.join(marks(entry))}" if marks(entry) else ""
-        yield f"\n## {entry['seq']} · {speaker(entry)} · {stamp(entry['at'])}{noted}\n\n{body(entry)}\n"
-
-
-def jsonl(session: str, entries: Iterable[Json]) -> Iterator[str]:
-    """One JSON object a line: the entries of /v1/sessions/{key}/entries, each with its session."""
-    for entry in entries:
-        yield json.dumps({"session": session, **entry}, ensure_ascii=False) + "\n"
-
-
-FORMATS = {"md": markdown, "jsonl": jsonl}
+def flat(record: Json) -> Json:
+    """An entry as an export tells it (docs/export.md), in the shape that the functions here take."""
+    own = {name: value for name, value in record.items() if name not in ("line", "more", "event", "claim")}
+    return {**(record.get("more") or {}), **own}

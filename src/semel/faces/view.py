@@ -73,9 +73,7 @@ class View:
                 if entry := self.entries.pop(change["seq"], None):
                     touched["seq", change["seq"]] = {**entry, "gone": True}
             case "session":
-                self.session = {**self.session, **{k: v for k, v in body.items() if k != "rev"}}
-                if "turn" not in body:
-                    self.session.pop("turn", None)
+                self.session = {k: v for k, v in body.items() if k != "rev"}  # whole: what is absent is no more
 
     def prepend(self, older: Json) -> list[Json]:
         """Take older history in; what is held already stays as it is."""

@@ -22,7 +22,7 @@ class Answer:
 
     @property
     def texts(self) -> list[str]:
-        return [e["text"] for e in self.entries if e["role"] == "agent" and not e.get("superseded")]
+        return [e["text"] for e in self.entries if e["role"] == "agent" and not e.get("superseded") or e.get("kind") == "command"]
 
 
 async def wait_for_answer(
@@ -41,6 +41,7 @@ async def wait_for_answer(
                 until = loop.time() + patience
                 view.apply(frame)
                 _ask_aloud(view, session, told, tell)
+                _tell_retries(view, event, told, tell)
                 if (answer := _answer(view, event)) is not None:
                     return answer
         except NoGateway:
@@ -53,11 +54,26 @@ def _answer(view: View, event: int) -> Answer | None:
     """What followed the event's entry, once nothing runs and nothing waits."""
     rows = view.ordered()
     start = next((n for n, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)
-    if start is None or view.busy:
+    if start is None:
+        return None
+    if rows[start].get("kind") == "command":  # the gateway answers it, with a notice
+        seq = rows[start]["seq"]
+        answers = [row for row in rows[start + 1 :] if row.get("kind") == "command" and row.get("of") == seq]
+        return Answer(answers) if answers else None
+    if view.busy:
         return None
     after = [row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")]
     failed = next((row["text"] for row in after if row.get("kind") == "turn.failed"), None)
     return Answer(after, failed)
+
+
+def _tell_retries(view: View, event: int, told: set[int], tell: Callable[[str], None]) -> None:
+    """A turn that is tried again keeps a person waiting: they are told why, when it happens."""
+    heard = next((entry["seq"] for entry in view.entries.values() if entry.get("event") == event), None)
+    for seq, entry in view.entries.items():
+        if heard is not None and seq > heard and entry.get("kind") == "retry" and -seq not in told:
+            told.add(-seq)  # beside the ids of questions
+            tell(entry["text"])
 
 
 def _ask_aloud(view: View, session: str, told: set[int], tell: Callable[[str], None]) -> None:

@@ -69,9 +69,11 @@ class Asking:
                 attempt=begun.attempt, tools_started=begun.tools, restored=True, history_complete=False
             )
         await replayed(live)
-        before = await self.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
+        told = await self.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
+        before = [(one.role, one.text) for one in told]
         asked = [e.text for e in begun.events]
-        complete = recall.answer(list(live.fold.items()), asked, before) is not None
+        # What an attempt that failed left in the history is not its answer, however whole it looks.
+        complete = not begun.failed and recall.answer(list(live.fold.items()), asked, before) is not None
         return law.after_loss(
             attempt=begun.attempt,
             tools_started=begun.tools,

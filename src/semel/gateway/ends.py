@@ -30,7 +30,7 @@ def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
     return show.Notice(f"The agent's turn failed: {why}. It is tried again in {when} (attempt {attempt}).", "retry")
 
 
-def notices(event: law.Event, end: Answered, by: str | None) -> list[show.Op]:
+def notices(event: law.Event, end: Answered, by: str | None) -> list[show.Notice]:
     if event == "cancelled":
         return [show.Notice(f"Stopped by {by}.", "turn.cancelled")]
     if event == "errored":

@@ -15,20 +15,28 @@ from typing import Any
 import structlog
 
 from semel.gateway import files
+from semel.gateway.archive import Archive
 from semel.gateway.clock import Clock, SystemClock
+from semel.gateway.commands import Commands
+from semel.gateway.comparing import Comparing
+from semel.gateway.erasures import Erasures
 from semel.gateway.errors import BadRequest, Busy
 from semel.gateway.heartbeats import Heartbeats
 from semel.gateway.hub import Hub
 from semel.gateway.inbox import Inbox, InboxOf
 from semel.gateway.inside import Inside
+from semel.gateway.jobs import Jobs
+from semel.gateway.jobtools import tools as job_tools
 from semel.gateway.outbox import Outbox
 from semel.gateway.places import Places
-from semel.gateway.ports import Agent, Channel, Heard
+from semel.gateway.ports import Agent, Background, Channel, Heard
 from semel.gateway.record import Record
 from semel.gateway.rpc import RpcServer, socket_path
 from semel.gateway.run import Deps
 from semel.gateway.schedules import Schedules
 from semel.gateway.scheduletools import tools as schedule_tools
+from semel.gateway.searching import Search
+from semel.gateway.sessions import Sessions
 from semel.gateway.settings import GatewaySettings
 from semel.gateway.spawns import Spawns
 from semel.gateway.toolcalls import ToolCalls
@@ -36,6 +44,7 @@ from semel.gateway.turns import Turns
 from semel.gateway.views import Views
 from semel.law.busy import MODES
 from semel.law.busy import Busy as Mode
+from semel.law.echo import QUIET_WORD
 from semel.ledger import entries, startup
 from semel.ledger import spawns as spawn_rows
 from semel.ledger.spawns import Left
@@ -46,7 +55,7 @@ log = structlog.get_logger("semel.gateway")
 Json = dict[str, Any]
 
 
-class Gateway(Views):
+class Gateway(Views, Sessions, Archive):
     """Compose with `Gateway(settings, store, agents, channels)`; `start`, then serve faces, then `stop`.
 
     `reap(left)` ends a process that a dead gateway left running, if it is still the same one (Law 10).
@@ -62,6 +71,7 @@ class Gateway(Views):
         reap: Callable[[Left], bool] | None = None,
         found: Callable[[], list[Json]] | None = None,
         clock: Clock | None = None,
+        background: Background | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -85,17 +95,26 @@ class Gateway(Views):
             self.record, agents, gateway=self.name, socket=self.socket, most=settings.max_live_agents,
             idle_after=self._idle_after,
         )  # fmt: skip
-        deps = Deps(self.record, self.places, dict(settings.agents), settings.permission_deadline_s)
+        quiet = (QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat is not None else ()))
+        deps = Deps(self.record, self.places, dict(settings.agents), settings.permission_deadline_s, quiet)
         self.turns = Turns(deps, self.spawns, self.name, self.outbox.kick)
-        self.inbox = Inbox(self.record, settings, self.turns)
+        self.commands = Commands(self.record, self.places, self, self.turns, self.outbox.kick)
+        self.inbox = Inbox(self.record, settings, self.turns, self.commands)
         self.tools = ToolCalls(
             self.record, self.places, settings.agents, self.blobs, self.turns.runs.get, self.outbox.kick,
             self.spawns.holds,
         )  # fmt: skip
         self.schedules = Schedules(self.record, self.clock, self.inbox.target, self.turns.wake, settings.default_agent)
         self.tools.acts.update(schedule_tools(self.schedules))
+        self.jobs = Jobs(self.record, settings.background, background, self.report, self.clock)
+        self.tools.acts.update(job_tools(self.jobs))
+        self._jobs: asyncio.Task[None] | None = None
         self.spawns.inside = lambda session: Inside(self.record, session, self.turns.runs.get, self.tools)
+        self._rests: set[asyncio.Task[None]] = set()
+        self.erasures = Erasures(self.record, self.blobs, self.tools.copies)
         self.rpc = RpcServer(self.socket, self.tools)
+        self.searches = Search(self.record)
+        self._importing = asyncio.Lock()
         self.stopping = False
 
     def __repr__(self) -> str:
@@ -115,15 +134,24 @@ class Gateway(Views):
         await asyncio.to_thread(files.clear_drafts, self.blobs)
         await self._end_strangers()
         await self.rpc.start()
+        await self.commands.start()
         todo = await self.record.read(startup.unfinished)
         self._sending = asyncio.create_task(self.outbox.run(), name="outbox")
         self._sending.add_done_callback(_noted)
         for name, channel in self.channels.items():
             inbox = InboxOf(self.inbox, name)
             self._tasks.append(asyncio.create_task(self._hear(channel, inbox), name=f"channel {name}"))
+        erasing = asyncio.create_task(self.erasures.run(), name="erasures")
+        erasing.add_done_callback(_noted)
+        self._tasks.append(erasing)
         for session in todo:
             self.turns.wake(session)
         await self._keep_time()
+        self._jobs = asyncio.create_task(self.jobs.run(), name="jobs")
+        self._jobs.add_done_callback(_noted)
+        searching = asyncio.create_task(self.searches.run(), name="search")
+        searching.add_done_callback(_noted)
+        self._tasks.append(searching)
         log.info("gateway started", unfinished=len(todo))
 
     async def _keep_time(self) -> None:
@@ -155,17 +183,24 @@ class Gateway(Views):
 
     async def stop(self, grace: float | None = None) -> None:
         """Running turns get `grace` seconds, then are left to be resumed. Nothing is heard meanwhile."""
+        await self.jobs.stop()
+        if self._jobs is not None:
+            await asyncio.wait({self._jobs})
         self.stopping = True
         grace = self.settings.grace_s if grace is None else grace
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.commands.stop()
+        for rest in self._rests:
+            rest.cancel()
         await self.turns.stop(grace)
         await self.spawns.stop(2.0)
         await self.outbox.stop(min(grace, 5.0))
         if self._sending is not None:
             await self._sending
         await self.rpc.stop()
+        await self.searches.close()
 
     # ------------------------------------------------------------ hearing
 
@@ -205,10 +240,12 @@ class Gateway(Views):
     ) -> Heard:
         """Something that happened. The session is made if it is new. Returns after the commit."""
         self._open()
-        return await self.inbox.hear(
+        heard = await self.inbox.hear(
             source=source or f"api:{session}", session=session, key=key, text=text, kind=kind, data=data,
             wakes=wakes, stable=("kind", "text", "data", "session"),
         )  # fmt: skip
+        self.jobs.heard(kind, key)
+        return heard
 
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """An inbound webhook: (HTTP status, answer). Acknowledged only after the commit (Law 1)."""
@@ -247,6 +284,18 @@ class Gateway(Views):
         live = await self._live(session)
         await live.conversation.set_model(model)
         await self.record.write(entries.set_about, live.session, {"model": model})
+
+    async def diff_agent(self, session: str) -> Json:
+        """Where the agent's own memory of a session and the record differ (`Comparing.difference`)."""
+        return await Comparing(self.turns, self.spawns).difference(await self._id(session))
+
+    async def jobs_of(self, session: str | None = None) -> list[Json]:
+        """The background jobs of a session, newest first; without one, all that are not over."""
+        return await self.jobs.list(None if session is None else await self._id(session))
+
+    async def cancel_job(self, id: str, by: str) -> Json:
+        """End a background job, and say how it is then: "finished", as a rule."""
+        return await self.jobs.cancel(id, by)
 
     async def _live(self, session: str) -> Any:
         live = self.spawns.live.get(await self._id(session))

@@ -64,7 +64,7 @@ class Heartbeats:
             del self._due[session]
             return
         now, every = self.clock.now(), round(self.settings.every_s * 1000)
-        if row.turn is not None or row.wake_at is not None:
+        if row.away or row.turn is not None or row.wake_at is not None:
             self._due[session] = now + every  # it cannot be quiet for so long before that
             return
         due = -(-(row.quiet + every) // 1000)

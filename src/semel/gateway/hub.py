@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Json = dict[str, Any]
@@ -74,12 +74,19 @@ class Hub:
 
     def __init__(self) -> None:
         self._watchers: dict[int, set[Watcher]] = defaultdict(set)
+        self._followers: list[Callable[[list[tuple[int, Json]]], object]] = []
 
     def __repr__(self) -> str:
         return f"<Hub {sum(map(len, self._watchers.values()))} watchers of {len(self._watchers)} sessions>"
 
-    def publish(self, changes: Iterable[tuple[int, Json]]) -> None:
+    def follow(self, call: Callable[[list[tuple[int, Json]]], object]) -> None:
+        """Have this told of every commit, on the loop: it must not take long."""
+        self._followers.append(call)
+
+    def publish(self, changes: list[tuple[int, Json]]) -> None:
         """Called on the loop, in the order of commits."""
+        for call in self._followers:
+            call(changes)
         for session, change in changes:
             for watcher in self._watchers.get(session, ()):
                 watcher.push(change)

@@ -6,13 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from semel.gateway.commands import Commands
 from semel.gateway.errors import BadRequest
 from semel.gateway.ports import Heard
 from semel.gateway.record import Record
 from semel.gateway.settings import GatewaySettings
 from semel.law import identity
 from semel.law.busy import MODES, Busy
+from semel.law.commands import Message
 from semel.law.wake import Pause
+from semel.ledger import commands as command_rows
 from semel.ledger import hear as rows
 
 KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -33,10 +36,11 @@ class Heeds(Protocol):
 class Inbox:
     """The one door in. `turns` is told of each session that has something to do."""
 
-    def __init__(self, record: Record, settings: GatewaySettings, turns: Heeds) -> None:
+    def __init__(self, record: Record, settings: GatewaySettings, turns: Heeds, commands: Commands) -> None:
         self.record = record
         self.settings = settings
         self.turns = turns
+        self.commands = commands
 
     async def hear(
         self,
@@ -79,13 +83,22 @@ class Inbox:
             digest = identity.digest({name: fields.get(name) for name in stable})
         except ValueError as bad:
             raise BadRequest(str(bad)) from None
+        command = None
+        if kind == "message" and not automatic and text.startswith("/"):  # a command is something that a person says
+            said = await self.commands.read(text, sender, source, keys)
+            if isinstance(said, Message):
+                text, busy = said.text, said.mode or busy  # type: ignore[assignment]
+            else:
+                kind, command = command_rows.KIND, said
         event = rows.Event(
             source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more=_more(data),
-            wakes=wakes, busy=busy, automatic=automatic,
+            wakes=wakes, busy=busy, automatic=automatic, command=command,
         )  # fmt: skip
         done = await self.record.write(rows.hear, event, targets, cursor)
         for one in done.addressed:
             self.turns.heed(one)
+            if one.command:
+                self.commands.heed(one.session)
         other = digest.hex() if done.status == "conflict" else ""
         first = next((one for one in done.addressed if one.waiting is not None), _AT_ONCE)
         return Heard(

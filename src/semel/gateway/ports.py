@@ -71,7 +71,10 @@ class Inside(Protocol):
         """What was said in the session's chapter before the running turn, at most `room` bytes. Raises LedgerError."""
 
     async def settled(self) -> None:
-        """All that this conversation has told so far is committed: what it does next is known to have begun (Law 9)."""
+        """All that this conversation has told so far is committed: what it does next is known to have begun (Law 9).
+
+        Raises AgentError if its turn is over.
+        """
 
     async def call(self, method: str, params: Json) -> Json:
         """The gateway's socket without the socket (`semel.gateway.rpc`). Raises RpcError, LedgerError."""
@@ -89,7 +92,7 @@ class Launch:
     on_start: Callable[[int, int, str], Awaitable[None]]
     """Called with (pid, pgid, born) after the process was started and before anything is written to it."""
     inside: Inside | None = None
-    """For an agent that is no process: it has no pid, and `on_start` is not called. Nothing of it outlives the gateway."""
+    """For an agent that is no process: it has no pid, `on_start` is not called, nothing of it outlives the gateway."""
 
 
 class Conversation(Protocol):
@@ -233,7 +236,7 @@ class Heard:
     status: Literal["accepted", "duplicate", "conflict"]
     digest: str = ""  # hex: of the content that is kept
     other: str = ""  # hex: of the content of this call, where it conflicts
-    waiting: str | None = None  # the busy mode by which it waits for a turn, where it does
+    waiting: Busy | None = None  # the busy mode by which it waits for a turn, where it does
     place: int | None = None  # its place in the line of what waits, from 1
     why: str | None = None  # why it was not taken in the way it was asked for
 
@@ -281,3 +284,56 @@ class Channel(Protocol):
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Reconcilable channels: was this op sent since that time (seconds since the epoch)?"""
+
+
+# ---------------------------------------------------------------- background jobs
+
+BY_AGENT = "the agent"
+"""Who cancelled a job, where the agent of its session did: it is not woken by that job's end."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that is to run in the background: a row of the ledger. `agent` names whose workspace and environment
+    it gets; `seconds` is its time limit, `output` the bytes of its output that are kept."""
+
+    id: str
+    session: str  # session key
+    agent: str
+    command: str  # as a shell reads it
+    name: str
+    seconds: float
+    output: int
+    at: int  # ms
+
+
+class CannotBegin(Exception):
+    """Provably not started; the message says why."""
+
+
+class Orphan(Protocol):
+    """A job whose supervisor is gone, and what is still to be heard of it. It is held until `release`."""
+
+    session: str
+
+    def reports(self) -> list[Json]:
+        """{"kind", "key", "text", "data", "wakes"?}, in order; how it ended is among them, or was heard before."""
+
+    def release(self, heard: int) -> None:
+        """Let go of it; the first so many reports were heard and are not told again."""
+
+
+class Background(Protocol):
+    """Starts and ends jobs, in processes that outlive the gateway. Its calls block: call them in a thread."""
+
+    def begin(self, job: Job, ended: Callable[[], None]) -> None:
+        """Start it; `ended` is called, in any thread, when what watches over it is gone. Raises CannotBegin."""
+
+    def cancel(self, id: str, by: str) -> bool:
+        """Have it ended: SIGTERM for its process group, SIGKILL later. False: nothing watches over it."""
+
+    def present(self) -> set[str]:
+        """The jobs that may still run, or have something to report."""
+
+    def orphans(self) -> list[Orphan]:
+        """The jobs whose supervisor is gone. What still ran of them is ended: nothing holds them to their limits."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.law.memory import Difference, quote
+from semel.ledger.past import Spoken
 from semel.ledger.turns import Begun, Bound, Told
 
 Json = dict[str, Any]
@@ -35,8 +36,7 @@ def block(text: str) -> Json:
 def content(begun: Begun, *, notes: Sequence[str] = ()) -> list[Json]:
     """The prompt of a turn: notes first, then the events in order of hearing."""
     blocks = []
-    told = "\n".join(notes)
-    lines = [*notes, *(_told(t) for t in begun.told if inert(quote(t.text)) not in told)]
+    lines = [*notes, *(_told(t) for t in begun.told if not _stands_in(t, "\n".join(notes) + "\n"))]
     if lines:
         blocks.append(block(marked("notes for you; nobody typed this", "\n".join(f"- {line}" for line in lines))))
     return blocks + events(begun.events)
@@ -82,24 +82,38 @@ def _due(event: Bound) -> str:
     return marked(f"schedule {name} is due ({data.get('due', '')}){missed}; do what it asks", inert(event.text))
 
 
+def _stands_in(told: Told, notes: str) -> bool:
+    """Whether the notes tell of it already: as a difference of memories, or in the history."""
+    return inert(quote(told.text)) in notes or f": {inert(told.text)}\n" in notes
+
+
 def _told(told: Told) -> str:
     if told.role == "notice":
         return inert(told.text)
     quoted = inert(told.text)
+    if told.partial and not told.reached:
+        return f"{UNREACHED}: {quoted!r}"
     if told.partial:
         return f"the person was shown this before you were interrupted (it may be missing from your memory): {quoted!r}"
     return f"the person was told this by another session: {quoted!r}"
 
 
+UNREACHED = (
+    "you had begun to say this when you were interrupted, and it never left for the person; what of it still matters "
+    "has to be said again"
+)
 RESUME = (
     "Your previous turn was interrupted before it ended. A tool call had started, so nothing is repeated by itself. "
     "Continue from where you were; what is listed as already said has reached the person and need not be said again."
 )
 
 
-def resume(begun: Begun, said: Sequence[str]) -> list[Json]:
+def resume(begun: Begun, said: Sequence[str], notes: Sequence[str] = ()) -> list[Json]:
     """The prompt of an attempt that resumes: what was asked, what was said, and that it goes on."""
-    lines = [RESUME, *(f"already said: {inert(text)!r}" for text in said), *(_told(t) for t in begun.told)]
+    unreached = {t.text for t in begun.told if not t.reached}
+    already = [text for text in said if text not in unreached]
+    told = [_told(t) for t in begun.told if t.text not in already and not _stands_in(t, "\n".join(notes) + "\n")]
+    lines = [RESUME, *(f"already said: {inert(text)!r}" for text in already), *told, *notes]
     asked = "\n".join(f"- it was asked: {inert(e.text)!r}" for e in begun.events)
     return [block(marked("your turn goes on; nobody typed this", "\n".join(f"- {x}" for x in lines) + "\n" + asked))]
 
@@ -137,12 +151,13 @@ def correction(problems: Sequence[str], names: Sequence[str]) -> list[Json]:
     return [block(marked("your text was held back; nobody typed this", "\n".join(lines)))]
 
 
-def history(entries: Sequence[tuple[str, str]], limit: int = HISTORY_CHARS) -> str | None:
+def history(entries: Sequence[Spoken], limit: int = HISTORY_CHARS) -> str | None:
     """For an agent that could not restore its memory: the conversation so far, newest kept."""
     lines: list[str] = []
     room = limit
-    for role, text in reversed(entries):
-        line = f"{role}: {inert(text)}"
+    for one in reversed(entries):
+        cut_off = " (cut off there)" if one.partial else ""
+        line = f"{one.role}{cut_off}: {inert(one.text)}"
         if len(line) > room:
             lines.append("(older messages left out)")
             break

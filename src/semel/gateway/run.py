@@ -197,7 +197,8 @@ class Run:
         """Ask the agent and follow it to the end. True: another turn is due. Raises Lost, Fenced, LedgerError."""
         self.how = how
         self.speech.hold_back(said)
-        content = prompt.resume(self.begun, said) if how == "resume" else prompt.content(self.begun, notes=notes)
+        given = self.begun
+        content = prompt.resume(given, said, notes) if how == "resume" else prompt.content(given, notes=notes)
         self._told_since()
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         self.open = 1
@@ -366,10 +367,10 @@ class Run:
             closing, legs = await self._left_behind()
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.silence()
-        ops += notices(event, end, self.cancelled_by)
+        ending = tuple(notices(event, end, self.cancelled_by))
         reached = self.prompted and event != "errored"  # or it is told again
         upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
-        last = show.End(event, end.stop, end.error, upto, closing, legs)
+        last = show.End(event, end.stop, end.error, upto, closing, legs, ending)
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due
 

@@ -126,6 +126,16 @@ class HeartbeatSettings:
 
 
 @dataclass(frozen=True)
+class BackgroundSettings:
+    """The limits of the commands that agents run in the background. `jobs` 0: they may run none."""
+
+    jobs: int = 4  # that run at once for one session
+    all: int = 16  # for all sessions together
+    time_s: float = 3600.0  # the longest that one may run
+    output: int = 10_000_000  # bytes of a job's output that are kept
+
+
+@dataclass(frozen=True)
 class SessionSettings:
     """How the sessions that `pattern` matches take what comes. The first pattern that fits is a session's."""
 
@@ -147,6 +157,7 @@ class GatewaySettings:
     destinations: Mapping[str, DestinationSettings] = field(default_factory=dict)
     schedules: Mapping[str, ScheduleSettings] = field(default_factory=dict)
     heartbeat: HeartbeatSettings | None = None
+    background: BackgroundSettings = BackgroundSettings()
     sessions: tuple[SessionSettings, ...] = ()
     default_agent: str = ""
     max_live_agents: int = 4  # a real agent holds 60-500 MB; past this the least recently used idle one is ended

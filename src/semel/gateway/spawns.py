@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from semel.gateway.ports import Agent, AgentError, Conversation, Died, Launch, Update
+from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
 from semel.gateway.record import Record
 from semel.gateway.viewing import Viewing
 from semel.law.stream import Fold, profile_for
@@ -79,6 +79,7 @@ class Spawns:
         self.socket = socket
         self.most = most
         self.idle_after = idle_after
+        self.inside: Callable[[int], Inside | None] = lambda session: None  # for agents that are no processes
         self.live: dict[int, Live] = {}
         self._opening = 0
         self._leaving: set[int] = set()  # spawns whose process is being ended: they still hold memory
@@ -105,7 +106,9 @@ class Spawns:
         if one is not None and not one.busy:
             self._occupy(one)
             await self._settled(one)
-            return one
+            if memory is not None:
+                return one
+            await self.drop(one, "a new chapter began")  # what it remembers is of the one before
         async with self._free:
             self._waiting += 1
             try:
@@ -143,7 +146,10 @@ class Spawns:
         async def on_start(pid: int, pgid: int, born: str) -> None:
             await self.record.write(rows.started, spawn, pid, pgid, born)
 
-        launch = Launch(session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start)
+        launch = Launch(
+            session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
+            inside=self.inside(session),
+        )  # fmt: skip
         try:
             conversation = await self.agents[agent].open(launch)
         except BaseException as fault:
@@ -238,6 +244,12 @@ class Spawns:
         if self.live.get(one.session) is one:
             del self.live[one.session]
             self._leaving.add(one.spawn)
+
+    async def end(self, session: int, why: str) -> None:
+        """End the session's process, if it is idle."""
+        one = self.live.get(session)
+        if one is not None and not one.busy:
+            await self.drop(one, why)
 
     def _end_soon(self, one: Live, why: str) -> None:
         if one.busy or self.live.get(one.session) is not one:

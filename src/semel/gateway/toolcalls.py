@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -53,6 +54,21 @@ class Asked:
     agent: AgentSettings
 
 
+class Copies:
+    """Files that are copied into the store: from the first byte until the ledger holds them."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.open = 0
+
+    def __enter__(self) -> None:
+        self.begun += 1
+        self.open += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.open -= 1
+
+
 class ToolCalls:
     """The handler behind the gateway's socket."""
 
@@ -75,6 +91,7 @@ class ToolCalls:
         self.holds = holds  # whether a spawn is a process of this gateway that lives
         self.acts: dict[str, Callable[[Asked], Awaitable[Json]]] = {}  # tools that say nothing
         self.strangers = 0
+        self.copies = Copies()
 
     async def __call__(self, method: str, params: Json) -> Json:
         """Raises RpcError for what is not a method, or not a token of ours."""
@@ -138,9 +155,10 @@ class ToolCalls:
         return _answer(made, list(self.places.names(who.key)), who.home is not None)
 
     async def _do(self, name: str, asked: Asked) -> tuple[Made, Say]:
-        what, blob = await _TOOLS[name](self, asked)
         try:
-            made = await self.record.write(calls.call, asked.call, what, blob)
+            with self.copies if name == "send_file" else contextlib.nullcontext():
+                what, blob = await _TOOLS[name](self, asked)
+                made = await self.record.write(calls.call, asked.call, what, blob)
         except calls.SameIdOtherCall as bad:
             raise RpcError("bad-call", str(bad)) from None
         return made, what

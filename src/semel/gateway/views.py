@@ -16,7 +16,7 @@ from semel.gateway.record import Record
 from semel.gateway.settings import GatewaySettings
 from semel.law import identity
 from semel.law.delivery import STATES, NotAllowed
-from semel.ledger import answers, books, outgoing, parts, views, why
+from semel.ledger import answers, books, jobs, outgoing, parts, views, why
 from semel.ledger.sql import Tx
 
 Json = dict[str, Any]
@@ -44,10 +44,6 @@ class Views:
         if row is None:
             raise NoSuchSession(session)
         return int(row.id)
-
-    async def sessions(self) -> list[Json]:
-        """Sessions, newest first."""
-        return await self.record.read(views.sessions)
 
     async def entries(self, session: str, after: int = 0, limit: int = 1000) -> tuple[list[Json], int]:
         """Entries that changed after a rev, and the rev to ask with next."""
@@ -77,6 +73,8 @@ class Views:
                 if caught:
                     rev = int(caught["rev"])
                     yield caught
+                    if _deleted(caught):
+                        return
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(watcher.urgent.wait(), STREAM_EVERY)
         finally:
@@ -199,9 +197,15 @@ class Views:
             "semel_turns_running": float(len(self.turns.runs)),
             "semel_agents_live": float(len(self.spawns.live)),
             "semel_watchers": float(self.hub.count),
+            "semel_jobs_open": float(await self.record.read(jobs.count)),
             "semel_strangers_total": float(self.tools.strangers),
             **{f"semel_parts_{state}": float(n) for state, n in backlog.items()},
         }
+
+
+def _deleted(frame: Json) -> bool:
+    """Whether a watcher was told that its session is deleted: there is nothing more to tell."""
+    return any(c["op"] == "session" and c["state"] == "deleted" for c in frame.get("changes", ()))
 
 
 def report(tx: Tx) -> Json:

@@ -14,7 +14,6 @@ Rules, in prose:
 - `held` waits for a person: it may have arrived. They say resend, arrived or drop.
 - `sent`, `held`, `rejected` and `dropped` have left the line: later parts go on. A resend joins the tail,
   marked.
-- Where the session is deleted, what has not left is `dropped`; what is under way is settled first.
 
 The table is the whole of it; docs/channels.md draws its diagram from it.
 """
@@ -43,7 +42,6 @@ Event = Literal[
     "resend",  # a person: send it again
     "arrived",  # a person: it arrived
     "drop",  # a person: never mind
-    "withdrawn",  # its session was deleted
 ]
 
 Effect = Literal[
@@ -67,7 +65,6 @@ TABLE: Mapping[State, Mapping[Event, Step]] = MappingProxyType(
     {
         "queued": {
             "departs": Step("sending"),
-            "withdrawn": Step("dropped", ("advance",)),
         },
         "sending": {
             "receipt": Step("sent", ("advance",)),
@@ -89,7 +86,6 @@ TABLE: Mapping[State, Mapping[Event, Step]] = MappingProxyType(
             "resend": Step("queued", ("clear doubt", "mark", "join tail")),
             "arrived": Step("sent"),
             "drop": Step("dropped"),
-            "withdrawn": Step("dropped"),
         },
         "sent": {},
         "rejected": {},

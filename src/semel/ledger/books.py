@@ -12,6 +12,9 @@ LAWS = {
     "book_accepted_bound": "accepted = waiting + bound to exactly one live or finished turn",
     "book_accepted_addressed": "accepted = waiting + bound to exactly one live or finished turn",
     "book_entry_heard": "n messages in = n entries",
+    "book_command": "accepted = waiting + bound to exactly one live or finished turn",
+    "book_deleted": "a deleted session has nothing to do",
+    "book_erased": "nothing is left of what was deleted",
     "book_said_recorded": "every said claim has exactly one entry in its session",
     "book_said_told": "every said claim has exactly one entry in each session whose home it reached",
     "book_unsaid_unrecorded": "claims = said + echo + refused + quiet",
@@ -26,6 +29,8 @@ LAWS = {
     "book_seq": "seq has no gaps",
     "book_turn_running": "one turn at a time per session",
     "book_turn_ended": "finished turns have all their rows",
+    "book_job": "a job that is over was told so by one event",
+    "book_job_ends": "a job that is over was told so by one event",
     "book_root": "at most three attempts share a root, one of them not lost",
 }
 
@@ -66,7 +71,7 @@ def _uncovered(rows: list[Row]) -> list[dict[str, Any]]:
         at, size, whole = 0, 0, True
         for n, part in enumerate(parts):
             whole = whole and part.n == n and part.lo == at and part.hi >= part.lo
-            at, size = part.hi, len(part.text)
+            at, size = part.hi, len(part.text) if part.erased is None else part.erased
         if not whole or at != size:
             out.append({"claim": claim, "covered": at, "text": size})
     return out

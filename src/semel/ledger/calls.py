@@ -65,7 +65,7 @@ def call(tx: Tx, made: Call, what: speak.Say, blob: dict[str, Any] | None = None
         return _outcome(tx, before)
     if before is not None:
         raise SameIdOtherCall(f"call id {made.call!r} names another call; mint a new id for each tools/call")
-    turn = _turn(tx, who, made)
+    turn = turn_of(tx, who, made)
     caller = speak.Caller(
         session=who.session, key=who.key, turn=turn.id if turn else None, root=turn.root if turn else None,
         turn_how=(turn.how if turn else None) or "start", spawn=who.spawn, conn=made.conn, call=made.call,
@@ -91,7 +91,7 @@ def act(tx: Tx, made: Call, what: str, deed: Callable[[Tx, Spawned], T]) -> T | 
     `what` names the deed, in the words of the record. `deed` has to bear being asked for twice.
     """
     who = spawned(tx, made.token)
-    turn = _turn(tx, who, made)
+    turn = turn_of(tx, who, made)
     if fence := _fenced(who, made, turn):
         return call(tx, made, speak.Say("tool", what, None, problem=fence))
     if turn is not None:
@@ -99,7 +99,8 @@ def act(tx: Tx, made: Call, what: str, deed: Callable[[Tx, Spawned], T]) -> T | 
     return deed(tx, who)
 
 
-def _turn(tx: Tx, who: Spawned, made: Call) -> Row | None:
+def turn_of(tx: Tx, who: Spawned, made: Call) -> Row | None:
+    """The turn a call belongs to (Law 10)."""
     if made.turn is not None:
         return tx.one("turn_get", id=made.turn)
     return tx.one("turn_of_spawn", session=who.session, spawn=who.spawn)
@@ -149,6 +150,7 @@ def answered(tx: Tx, token: bytes, call_id: str) -> None:
     """The agent was given the answer of this call, and so of the one it re-issued."""
     who = spawned(tx, token)
     tx.run("claim_answered", spawn=who.spawn, call=call_id)
+    tx.run("job_call_answered", spawn=who.spawn, call=call_id)
     row = tx.one("claim_by_call", spawn=who.spawn, call=call_id)
     if row is not None and row.reason == speak.REISSUE and row.echo_of is not None:
         tx.run("claim_answered_id", id=row.echo_of)

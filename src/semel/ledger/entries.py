@@ -93,6 +93,8 @@ def add_entry(
         text=text, live=int(live), partial=int(partial), turn=turn, event=event, claim=claim, tell=int(tell),
         more=dump(more) if more else None,
     )  # fmt: skip
+    for file in (more or {}).get("files") or ():
+        tx.run("holding_add", session=session, seq=row.seq, blob=str(file.get("id")))
     _dirty(tx, session, "entry", row.seq, row.rev)
     return int(row.seq)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from semel.law import busy as law
 from semel.law import wake
 from semel.law.identity import judge_repeat
-from semel.ledger import entries
+from semel.ledger import commands, entries, jobs
 from semel.ledger.sql import Row, Tx
 
 PEOPLES = frozenset({"message", "answer"})  # kinds of what a person said; the rest happened
@@ -38,6 +38,7 @@ class Event:
 
     wakes: None leaves it to the kind, and to whether a program sent it (`automatic`).
     busy: what becomes of it while its session is busy; None: the session's mode.
+    command: the name and argument of what a person told the gateway with it; no agent is asked about it.
     """
 
     source: str
@@ -50,6 +51,7 @@ class Event:
     wakes: bool | None = True
     busy: law.Busy | None = None
     automatic: bool = False
+    command: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Addressed:
     waiting: law.Busy | None = None
     place: int | None = None
     why: str | None = None
+    command: bool = False  # it is for the gateway, and waits for its answer
 
 
 @dataclass(frozen=True)
@@ -92,21 +95,40 @@ def session_of(tx: Tx, to: To) -> Row:
         entries.touch_session(tx, session)
         row = tx.one("session_by_id", id=session)
         assert row is not None
+    elif row.archived is not None or row.deleted is not None:
+        row = _back(tx, row)
     return row
+
+
+def _back(tx: Tx, row: Row) -> Row:
+    """Whatever is heard in a session brings it back: an archived one as it was, a deleted one as a new conversation."""
+    tx.run("session_archive", id=row.id, archived=None)
+    if row.deleted is not None:
+        if row.seq > row.erased:  # written while it was deleted: a late notice
+            tx.run("session_erase_on", id=row.id)
+            tx.run("erasure_put", session=row.id)
+        tx.run("session_revive", id=row.id, at=tx.now)
+    entries.touch_session(tx, row.id)
+    fresh = tx.one("session_by_id", id=row.id)
+    assert fresh is not None
+    return fresh
 
 
 def hear(tx: Tx, event: Event, targets: Sequence[To], cursor: str | None = None) -> Outcome:
     """Accept an event once, for ever. A repeat answers with the first outcome; other content conflicts."""
     if cursor is not None:
         tx.run("cursor_set", source=event.source, value=cursor, at=tx.now)
-    payload = entries.dump({"text": event.text, **(event.more or {})})
+    told = {"automatic": True} if event.automatic else {}
+    payload = entries.dump({"text": event.text, **(event.more or {}), **told})
     fresh = tx.value(
         "event_add", source=event.source, key=event.key, kind=event.kind, sender=event.sender,
         digest=event.digest, payload=payload, at=tx.now,
     )  # fmt: skip
     if fresh is None:
         return _again(tx, event, payload)
-    return Outcome(int(fresh), "accepted", event.digest, tuple(_address(tx, int(fresh), event, to) for to in targets))
+    addressed = tuple(_address(tx, int(fresh), event, to) for to in targets)
+    jobs.heard(tx, event.source, event.kind, event.key, int(fresh), (event.more or {}).get("data") or {})
+    return Outcome(int(fresh), "accepted", event.digest, addressed)
 
 
 def _again(tx: Tx, event: Event, payload: str) -> Outcome:
@@ -120,7 +142,12 @@ def _again(tx: Tx, event: Event, payload: str) -> Outcome:
 
 
 def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
+    gone = tx.one("session_by_key", key=to.key)
+    if gone is not None and gone.deleted is not None and jobs.reports(tx, event.kind, event.key, gone.id):
+        return _bury(tx, gone, event_id, event)
     row = session_of(tx, to)
+    if event.command is not None:
+        return _command(tx, row, event_id, event, event.command)
     what = _place(tx, row, event, to)
     more = dict(event.more or {})
     if event.kind != "message":
@@ -140,6 +167,25 @@ def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
     return what
 
 
+def _bury(tx: Tx, row: Row, event_id: int, event: Event) -> Addressed:
+    """How a job of a deleted session ended is no reason to begin it anew: it is bound to its last turn, and erased."""
+    last = tx.one("turn_last", session=row.id)
+    assert last is not None  # a job is asked for in a turn
+    seq = entries.add_entry(tx, row.id, role="event", text="", event=event_id)
+    tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=0, busy=None)
+    tx.run("hearing_bind", session=row.id, turn=last.id)
+    tx.run("session_erase_on", id=row.id)
+    tx.run("erasure_put", session=row.id)
+    return Addressed(row.id, None)
+
+
+def _command(tx: Tx, row: Row, event_id: int, event: Event, told: tuple[str, str]) -> Addressed:
+    more = {**(event.more or {}), **({"sender": event.sender} if event.sender else {})}
+    did = commands.heard(tx, row, event_id, *told, event.text, more)
+    act: law.Act | None = "wake" if did.wake else None if did.root is None else "interrupt"
+    return Addressed(row.id, act, did.root, command=True)
+
+
 def _place(tx: Tx, row: Row, event: Event, to: To) -> Addressed:
     """Whether it wakes its session, when, and how it waits until then."""
     wakes = event.wakes
@@ -157,7 +203,7 @@ def _place(tx: Tx, row: Row, event: Event, to: To) -> Addressed:
     if row.turn is None and due <= tx.now:
         return Addressed(row.id, act)
     shown: law.Busy = mode if row.turn is not None else "collect"
-    place = int(tx.value("session_waiting_count", id=row.id)) + 1
+    place = int(tx.value("session_line_count", id=row.id)) + 1
     running = tx.one("turn_get", id=row.turn) if act == "interrupt" else None
     return Addressed(row.id, act, running.root if running is not None else None, shown, place, why)
 

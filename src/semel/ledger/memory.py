@@ -23,8 +23,9 @@ def recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[Record
     keyed: list[tuple[tuple[int, int, int], Recorded]] = []
     latest = 0
     for e in reversed(rows):
-        of = e.bound if e.event is not None else (e.turn or latest)
-        if of is None or e.live or e.role not in ("user", "agent") or (e.event is not None and of == turn):
+        of = latest if e.event is None and e.turn is None else e.root
+        running = e.event is not None and e.bound == turn and turn is not None
+        if of is None or e.live or e.role not in ("user", "agent") or running:
             continue
         latest = max(latest, of)
         more: dict[str, Any] = load(e.more)

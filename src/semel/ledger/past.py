@@ -2,9 +2,51 @@
 
 from __future__ import annotations
 
-from semel.ledger.sql import Tx
+from dataclasses import dataclass, field
+from typing import Any
+
+from semel.ledger import entries
+from semel.ledger.sql import Row, Tx
 
 STRETCH = 200  # entries looked back over for an agent without memory
+PAGE = 200  # entries read at a time for an agent whose memory is the ledger
+MOST = 4_000  # and how many at most: the cost of a prompt has a bound (Law 11)
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One entry as an agent remembers it. `turn`: whose it is; `more`: what the entry says beside its text."""
+
+    seq: int
+    turn: int  # the root, where it was tried again
+    role: str  # user, agent, event, notice
+    text: str
+    partial: bool = False
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A tool call that a lost attempt of the running turn's root had begun."""
+
+    title: str
+    status: str
+    input: Any = None
+    output: str = ""  # its head
+
+
+@dataclass(frozen=True)
+class Past:
+    """What an agent without a memory of its own knows when it is asked: the chapter, in order of turns.
+
+    turn: the running one; what it and lost attempts of its root said is not in `spoken`: its prompt tells that.
+    cut: older turns were left out.
+    """
+
+    turn: int
+    spoken: tuple[Spoken, ...] = ()
+    cut: bool = False
+    begun: tuple[Deed, ...] = ()
 
 
 def said_in_root(tx: Tx, root: int, home: str | None) -> list[str]:
@@ -28,20 +70,87 @@ def unsent(tx: Tx, root: int, home: str) -> tuple[int, str] | None:
     return int(mine[-1].id), str(mine[-1].text)
 
 
-def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[tuple[str, str]]:
-    """(role, text) of this chapter before a turn, in order of turns: each turn's bound events, then what it said.
+def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
+    """This chapter before a turn, in order of turns: each turn's bound events, then what it said.
 
-    Law 4: the record is in order of hearing, a prompt's history in order of turns.
+    Law 4: the record is in order of hearing, a prompt's history in order of turns. What lost attempts of this very
+    turn said is no past: its prompt tells of that. What was said anew, in full, counts once.
+    """
+    row, own = tx.one("session_by_id", id=session), tx.one("turn_get", id=turn)
+    assert row is not None and own is not None
+    rows = tx.all("entries_before", session=session, chapter=chapter, before=row.seq + 1, limit=STRETCH)
+    return [one for group in _by_root(rows[::-1], own.root).values() for one in group]
+
+
+def remembered(tx: Tx, session: int, room: int) -> Past:
+    """The running turn's past, the newest turns whole, of at most `room` bytes of UTF-8 text.
+
+    Law 4: in order of turns. Each is its bound events, then what it said; what no turn owns stands behind the turn
+    before it.
     """
     row = tx.one("session_by_id", id=session)
     assert row is not None
-    rows = tx.all("entries_before", session=session, chapter=chapter, before=row.seq + 1, limit=STRETCH)
-    keyed = []
+    own = tx.one("turn_get", id=row.turn) if row.turn is not None else None
+    attempts = {t.id for t in tx.all("turns_of_root", root=own.root)} if own is not None else set()
+    rows, cut = _newest(tx, session, row.chapter, row.seq, room)
+    groups = _by_root(rows, own.root if own is not None else None)
+    spoken, left_out = _fitting(groups, room, cut)
+    lost = attempts - {row.turn}
+    begun = tuple(deed for turn in sorted(lost) for deed in _deeds(tx, turn))
+    return Past(int(row.turn or 0), spoken, left_out, begun)
+
+
+def _by_root(rows: list[Row], own: int | None) -> dict[int, list[Spoken]]:
+    """What was said, by the root of its turn, the oldest first; in each what was asked, then what was said.
+
+    A turn that was tried again is one: what its lost attempts said stands behind its question, too. What no turn owns
+    stands behind the turn before it. What waits, streams, was said anew, or belongs to `own`, is left out.
+    """
+    groups: dict[int, list[tuple[int, Spoken]]] = {}
     latest = 0
-    for e in reversed(rows):  # what no turn owns stands behind the turn before it
-        of = e.bound if e.event is not None else (e.turn or latest)
-        if of is None or of == turn:
+    for e in rows:
+        of = latest if e.event is None and e.turn is None else e.root
+        if of is None or of == own or e.live or e.superseded:
             continue
         latest = max(latest, of)
-        keyed.append(((of, 0 if e.event is not None else 1, e.seq), (e.role, e.text)))
-    return [pair for _, pair in sorted(keyed)]
+        one = Spoken(e.seq, of, e.role, e.text, bool(e.partial), entries.load(e.more))
+        groups.setdefault(of, []).append((0 if e.event is not None else 1, one))
+    return {of: [one for _, one in sorted(groups[of], key=lambda p: (p[0], p[1].seq))] for of in sorted(groups)}
+
+
+def _newest(tx: Tx, session: int, chapter: int, head: int, room: int) -> tuple[list[Row], bool]:
+    """Entries from the newest back, as far as they could fit, in order of hearing; whether there are older ones."""
+    rows: list[Row] = []
+    before = head + 1
+    while room > 0 and len(rows) < MOST:
+        page = tx.all("entries_before", session=session, chapter=chapter, before=before, limit=PAGE)
+        rows += page
+        if len(page) < PAGE:
+            return rows[::-1], False
+        before = page[-1].seq
+        room -= sum(len(e.text) for e in page)
+    return rows[::-1], True
+
+
+def _fitting(groups: dict[int, list[Spoken]], room: int, cut: bool) -> tuple[tuple[Spoken, ...], bool]:
+    """Whole turns, the newest first, while there is room. The oldest of a cut stretch may be in parts: it goes, too."""
+    kept: list[list[Spoken]] = []
+    known = sorted(groups, reverse=True)
+    for turn in known[:-1] if cut else known:
+        group = groups[turn]
+        room -= sum(len(one.text.encode("utf-8", "replace")) for one in group)
+        if room < 0:
+            cut = True
+            break
+        kept.append(group)
+    return tuple(one for group in reversed(kept) for one in group), cut
+
+
+def _deeds(tx: Tx, turn: int) -> list[Deed]:
+    out = []
+    for item in tx.all("items_of_turn", turn=turn):
+        if item.kind == "tool":
+            body = entries.load(item.body)
+            title = str(body.get("title") or body.get("name") or "a tool")
+            out.append(Deed(title, str(body.get("status") or "pending"), body.get("input"), str(item.text)[:2000]))
+    return out

@@ -197,7 +197,7 @@ def newcomers(tx: Tx, after: int, limit: int = 1000) -> list[Row]:
 def beat(tx: Tx, session: int, quiet: int, at: int, text: str, words: Sequence[str]) -> bool:
     """A heartbeat due at `at` (s), if really nothing happened since `quiet` (ms). The answer may be one of `words`."""
     row = pulse(tx, session)
-    if row is None or row.turn is not None or row.wake_at is not None or row.quiet != quiet:
+    if row is None or row.away or row.turn is not None or row.wake_at is not None or row.quiet != quiet:
         return False
     event = hear.Event(
         source=f"heartbeat:{row.key}", key=iso(at), kind="heartbeat", text=text,

@@ -284,8 +284,10 @@ CREATE TABLE erasure(
   session INTEGER PRIMARY KEY REFERENCES session(id),
   seq INTEGER NOT NULL,            -- entries up to this one
   rev INTEGER NOT NULL,            -- items that were first seen up to this rev
+  epoch INTEGER NOT NULL,          -- turns up to this one
   stage TEXT NOT NULL,
-  at INTEGER NOT NULL              -- how far the stage has come
+  at INTEGER NOT NULL,             -- how far the stage has come
+  later INTEGER NOT NULL           -- claims below this one still have parts under way; 0: none has
 ) STRICT;
 
 -- What fires by the clock. A firing is an event of source 'schedule:NAME', its key the due time.
@@ -309,3 +311,41 @@ CREATE TABLE schedule(
 ) STRICT;
 CREATE INDEX schedule_due ON schedule(due) WHERE enabled = 1 AND due IS NOT NULL;
 CREATE INDEX schedule_session ON schedule(session, name);
+
+-- A command that an agent runs in the background. It is a row before it is a process.
+CREATE TABLE job(
+  id INTEGER PRIMARY KEY,
+  run TEXT NOT NULL UNIQUE,        -- its name for ever, and in the keys of its reports
+  session INTEGER NOT NULL REFERENCES session(id),
+  agent TEXT NOT NULL,
+  turn INTEGER,                    -- the turn that asked for it
+  command TEXT NOT NULL,
+  name TEXT NOT NULL,              -- what the agent calls it; may be empty
+  seconds REAL NOT NULL,           -- its time limit
+  state TEXT NOT NULL CHECK(state IN ('asked', 'running', 'finished', 'lost', 'failed')),
+  cancelled TEXT,                  -- who wanted it cancelled first
+  code INTEGER,                    -- exit code, 128 + n after signal n
+  error TEXT,                      -- failed: why it could not be started
+  event INTEGER,                   -- the event that told its end
+  at INTEGER NOT NULL,
+  ended INTEGER
+) STRICT;
+CREATE INDEX job_session ON job(session, id);
+CREATE INDEX job_open ON job(session, id) WHERE ended IS NULL;
+
+-- Each tool call that asked for a job: a repeat, and a re-issue by a later MCP process, are the same job (Law 9).
+CREATE TABLE job_call(
+  id INTEGER PRIMARY KEY,
+  job INTEGER NOT NULL REFERENCES job(id),
+  spawn INTEGER NOT NULL,
+  turn INTEGER,
+  conn TEXT,
+  call TEXT NOT NULL,
+  tool TEXT,
+  args BLOB NOT NULL,
+  answered INTEGER NOT NULL DEFAULT 0,
+  again INTEGER,                   -- the job_call that this one re-issues
+  UNIQUE(spawn, call)
+) STRICT;
+CREATE INDEX job_call_args ON job_call(spawn, args);
+CREATE INDEX job_call_job ON job_call(job);

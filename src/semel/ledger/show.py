@@ -157,10 +157,19 @@ class _Apply:
         claim = made.echo_of if made.outcome == "echo" else made.claim
         if claim is not None and made.outcome in ("said", "echo"):
             self.claims[op.slot] = claim
+        if made.outcome == "echo" and not op.partial:
+            self._is_whole(made.echo_of)
         if made.seq is not None:
             self.entries[op.slot] = made.seq
             if op.partial:
                 entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=True)
+
+    def _is_whole(self, claim: int | None) -> None:
+        """What a failed attempt was cut off in was said again in the same words: it was all of it."""
+        for place in self.tx.all("entries_of_claim", claim=claim):
+            entry = self.tx.one("entry_get", session=place.session, seq=place.seq)
+            if entry is not None and entry.partial:
+                entries.set_entry(self.tx, place.session, place.seq, partial=False, tell=False)
 
     def _close_unsaid(self, shown: int, partial: bool) -> None:
         """Shown, and then nothing of it was said: it stays what it was, and has its claim (Law 6)."""
@@ -215,7 +224,10 @@ def show(tx: Tx, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], sl
 
 @dataclass(frozen=True)
 class End:
-    """How a turn ends. `closing`: the slot of its closing text, and the parts that text leaves in."""
+    """How a turn ends. `closing`: the slot of its closing text, and the parts that text leaves in.
+
+    `notices`: what people are told of the end. It stands, and leaves, behind everything that was said.
+    """
 
     event: law.Event
     stop: str
@@ -223,6 +235,7 @@ class End:
     told_upto: int = 0
     closing: int | None = None
     legs: tuple[speak.Leg, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def finish(
@@ -233,6 +246,7 @@ def finish(
     after = _Apply(tx, caller, slots).all(ops)
     _deliver_closing(tx, after, end.closing, end.legs)
     turns.close_entries(tx, fence.session, fence.turn)
+    after = _Apply(tx, caller, after).all(end.notices)
     _rest_items(tx, fence.session)
     if end.event == "answered" and end.stop == "end_turn" and not tx.value("claims_in_root", root=caller.root):
         turns.notice(

@@ -103,23 +103,37 @@ def refuse(tx: Tx, caller: Caller, what: Say, why: str) -> Made:
 LOCAL = ("web", "terminal", "session")  # homes whose delivery is the commit
 
 
-def announce(tx: Tx, session: Row, text: str, *, turn: Row | None, kind: str, tell: bool) -> int:
-    """A notice that a person must see wherever they are at home: an entry, its claim, and a part for a chat (Law 7)."""
+def is_local(home: str | None) -> bool:
+    """Whether what is recorded is delivered there by that."""
+    channel, _, address = (home or "").partition(":")
+    return not address or channel in LOCAL
+
+
+def announce(
+    tx: Tx, session: Row, text: str, *, turn: Row | None, kind: str, tell: bool, of: int | None = None,
+    legs: Sequence[Leg] | None = None,
+) -> int:  # fmt: skip
+    """A notice that a person must see wherever they are at home: an entry, its claim, and a part for a chat (Law 7).
+
+    `of`: the entry it is about. `legs`: the parts it leaves in, where it may be too long for one.
+    """
     channel, _, address = (session.home or "").partition(":")
-    if not address or channel in LOCAL:
+    more: dict[str, Any] = {"kind": kind} if of is None else {"kind": kind, "of": of}
+    if is_local(session.home):
         return entries.add_entry(
-            tx, session.id, role="notice", text=text, turn=turn.id if turn else None, tell=tell, more={"kind": kind}
+            tx, session.id, role="notice", text=text, turn=turn.id if turn else None, tell=tell, more=more
         )
     caller = Caller(session.id, session.key, turn.id if turn else None, turn.root if turn else None)
     op = {"kind": "post", "session": session.key, "address": address, "text": text}
-    what = Say("notice", text, session.home, legs=(Leg(0, len(text), channel, session.home, op),))
+    whole = (Leg(0, len(text), channel, session.home, op),)
+    what = Say("notice", text, session.home, legs=tuple(legs) if legs else whole, more={} if of is None else {"kind": kind})
     claim = _claim(tx, caller, what, "said", kind)
     seq = entries.add_entry(
-        tx, session.id, role="notice", text=text, turn=caller.turn, claim=claim, tell=tell, more={"kind": kind}
+        tx, session.id, role="notice", text=text, turn=caller.turn, claim=claim, tell=tell, more=more
     )
     tx.run("claim_link", id=claim, seq=seq)
     add_parts(tx, claim, what.legs)
-    _tell_home(tx, caller, what, claim)
+    _tell_home(tx, caller, what, claim, tell=tell or of is None)
     return seq
 
 
@@ -173,7 +187,7 @@ def _record(tx: Tx, caller: Caller, what: Say, claim: int) -> int:
     return entries.add_entry(tx, caller.session, role="agent", text=what.text, turn=caller.turn, claim=claim, more=more)
 
 
-def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
+def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int, tell: bool = True) -> None:
     """Law 6: a conversation whose person was told something must know it. Without a wake.
 
     Two sessions may share a home: two agents who talk with one person in one place.
@@ -183,7 +197,7 @@ def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
         if other.id != caller.session:
             there = {k: v for k, v in what.more.items() if k not in ("of", "item")}  # rows of the caller's session
             more = {**there, "from": caller.key}
-            entries.add_entry(tx, other.id, role=role, text=what.text, claim=claim, tell=True, more=more)
+            entries.add_entry(tx, other.id, role=role, text=what.text, claim=claim, tell=tell, more=more)
 
 
 def _supersede_lost(tx: Tx, caller: Caller, what: Say) -> None:
@@ -191,9 +205,17 @@ def _supersede_lost(tx: Tx, caller: Caller, what: Say) -> None:
     if what.how != "block" or not what.home or caller.turn_how not in ("restart", "recall"):
         return
     for lost in tx.all("claims_of_root", root=caller.root):
-        mine = lost.how == "recovery" and lost.turn != caller.turn and lost.session == caller.session
-        if mine and lost.seq is not None and what.text.startswith(lost.text):
+        mine = lost.seq is not None and lost.turn != caller.turn and lost.session == caller.session
+        if mine and what.text.startswith(lost.text) and _cut_off(tx, lost):
             entries.set_entry(tx, caller.session, lost.seq, superseded=True, tell=False)
+
+
+def _cut_off(tx: Tx, lost: Row) -> bool:
+    """Whether a claim holds what its attempt had begun to say: its agent died in it, or failed."""
+    if lost.how != "block" or lost.outcome != "said":
+        return bool(lost.how == "recovery")
+    entry = tx.one("entry_get", session=lost.session, seq=lost.seq)
+    return entry is not None and bool(entry.partial)
 
 
 def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:

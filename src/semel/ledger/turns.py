@@ -38,11 +38,16 @@ class Told:
     role: str
     text: str
     partial: bool
+    reached: bool = True  # False: it never left for where the person is at home; only a page showed it
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A turn that began. `lost` is the attempt before it; `tools` whether any attempt had started a tool."""
+    """A turn that began.
+
+    `lost` is the attempt before it; `failed` whether the agent told of any attempt that it failed, instead of dying;
+    `tools` whether any attempt had started a tool.
+    """
 
     session: int
     key: str
@@ -58,6 +63,7 @@ class Begun:
     memory: str | None
     tools: bool = False
     lost: int | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,12 +123,12 @@ def begin(
         return None
     if left := wake.wait(tx.now, wake.Wake(row.wake_at, row.wake_since)):
         return Later(left)
-    turn = _add(tx, row, lease, root=None, attempt=1)
+    turn = add(tx, row, lease, root=None, attempt=1)
     tx.run("hearing_bind", session=session, turn=turn.id)
     tx.run("session_clear_wake", id=session)
     for h in tx.all("hearing_shown_waiting", turn=turn.id):
         entries.set_entry(tx, session, h.seq, more={"waiting": None})
-    if spawn is not None:
+    if spawn is not None and (row.memory is not None or row.chapter == 1):  # else it is of the chapter before
         tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
     return _begun(tx, row, turn)
 
@@ -169,7 +175,8 @@ def release(tx: Tx, fence: Fence) -> None:
     tx.run("session_begin_again", id=fence.session)
 
 
-def _add(tx: Tx, row: Row, lease: str, root: int | None, attempt: int) -> Row:
+def add(tx: Tx, row: Row, lease: str, root: int | None, attempt: int) -> Row:
+    """A turn begins: a first attempt, or the next one of `root`."""
     turn = int(
         tx.value(
             "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
@@ -196,7 +203,7 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
         if 0 < (left := old.retry_at - tx.now) <= passing.MOST_WAIT * 1000:  # else the clock was set back
             return Later(left)
         death = old.error
-    _close_shown(tx, row.id, old)
+    close_shown(tx, row.id, old)
     attempts = tx.all("turns_of_root", root=old.root)
     if old.attempt >= most:
         nxt = law.after_loss(
@@ -205,17 +212,22 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
         fail(tx, row.id, old, f"{nxt.why}; the last time the agent {death}" if death else nxt.why)
         return GivenUp(row.id, old.id)
     tx.run("turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=death, at=tx.now)
-    turn = _add(tx, row, lease, root=old.root, attempt=old.attempt + 1)
+    turn = add(tx, row, lease, root=old.root, attempt=old.attempt + 1)
     tx.run("hearing_rebind", turn=turn.id, old=old.id)
-    return _begun(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id)
+    failed = any(a.retry_at is not None for a in attempts)
+    return _begun(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id, failed=failed)
 
 
-def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = None) -> Begun:
-    told = tuple(Told(e.seq, e.role, e.text, bool(e.partial)) for e in tx.all("entries_to_tell", session=row.id))
+def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = None, failed: bool = False) -> Begun:
+    here = speak.is_local(row.home)
+    told = tuple(
+        Told(e.seq, e.role, e.text, bool(e.partial), here or bool(e.leaves))
+        for e in tx.all("entries_to_tell", session=row.id)
+    )
     return Begun(
         session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
         root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=bound(tx, turn.id), told=told,
-        memory=row.memory, tools=tools, lost=lost,
+        memory=row.memory, tools=tools, lost=lost, failed=failed,
     )  # fmt: skip
 
 
@@ -229,7 +241,7 @@ def bound(tx: Tx, turn: int) -> tuple[Bound, ...]:
     return tuple(out)
 
 
-def _close_shown(tx: Tx, session: int, turn: Row) -> None:
+def close_shown(tx: Tx, session: int, turn: Row) -> None:
     """Law 6: what was shown before an agent died is an entry, marked partial, and has its claim."""
     close_entries(tx, session, turn.id)
     for i in tx.all("items_live", session=session):

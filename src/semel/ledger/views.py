@@ -66,13 +66,22 @@ def session_json(tx: Tx, row: Row) -> Json:
     """A session's state: running while a turn runs, waiting while events wait for one."""
     waiting = int(tx.value("session_waiting_count", id=row.id))
     state = "running" if row.turn is not None else ("waiting" if row.wake_at is not None else "idle")
+    if row.deleted is not None:
+        state = "deleted"
     out: Json = {"key": row.key, "state": state, "waiting": waiting, "agent": row.agent, "home": row.home}
     if row.turn is not None:
         out["turn"] = row.turn
+        turn = tx.one("turn_get", id=row.turn)
+        if turn is not None and turn.retry_at is not None:
+            out["retry_at"] = turn.retry_at
     if row.busy is not None:
         out["busy"] = row.busy
     if row.title:
         out["title"] = row.title
+    if row.archived is not None:
+        out["archived"] = True
+    if row.chapter > 1:
+        out["chapter"] = row.chapter
     return {**load(row.about), **out}
 
 
@@ -107,8 +116,9 @@ def _change(tx: Tx, session: int, what: str, which: int, rev: int, grew: list[st
 
 
 def find(tx: Tx, key: str) -> Row | None:
-    """A session by its key."""
-    return tx.one("session_by_key", key=key)
+    """A session by its key; one that was deleted is not found."""
+    row = tx.one("session_by_key", key=key)
+    return None if row is None or row.deleted is not None else row
 
 
 def entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Json], int]:
@@ -134,7 +144,7 @@ def history(tx: Tx, session: int, before: int, limit: int) -> Json:
 
 def _stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
     rows = list(reversed(tx.all("entries_last", session=session, before=before, limit=limit)))
-    more = bool(rows) and rows[0].seq > 1
+    more = bool(rows) and tx.value("entry_before", session=session, seq=rows[0].seq) is not None
     lo = rows[0].born if more else 0
     edge = tx.one("entry_get", session=session, seq=before)
     hi = edge.born if edge is not None else 1 << 62
@@ -151,6 +161,8 @@ def since(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, lis
     """(head rev, everything that changed after a rev), or None where that is more than `limit` changes."""
     head = tx.one("session_by_id", id=session)
     assert head is not None
+    if after < head.erased_rev:  # what such a watcher holds is gone
+        return None
     rows = tx.all("entries_after", session=session, after=after, limit=limit)
     items = tx.all("items_after", session=session, after=after, limit=limit)
     if len(rows) + len(items) >= limit or after > head.rev:
@@ -176,9 +188,17 @@ def _item_since(tx: Tx, row: Row, after: int) -> Json:
     return {"op": "item", **item_json(tx, row)}
 
 
-def sessions(tx: Tx, before: int = 1 << 62, limit: int = 200) -> list[Json]:
-    """Sessions, newest first."""
-    return [_listed(tx, r) for r in tx.all("session_list", before=before, limit=limit)]
+def sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
+    """Sessions, newest first: those in use, or those that were put away."""
+    query = "session_list_archived" if archived else "session_list"
+    return [_listed(tx, r) for r in tx.all(query, before=before, limit=limit)]
+
+
+def session(tx: Tx, session: int) -> Json:
+    """One session, as in the list."""
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    return _listed(tx, row)
 
 
 def _listed(tx: Tx, row: Row) -> Json:

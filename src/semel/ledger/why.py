@@ -84,14 +84,33 @@ def _event(tx: Tx, number: int) -> list[Json]:
         )
     for h in tx.all("hearings_of_event", event=number):
         out += _hearing(tx, h)
+    for c in tx.all("commands_of_event", event=number):
+        fate = {"open": "not answered yet", "void": "its session was deleted", "done": f"answered in entry {c.answer}"}
+        out.append(_line(None, f"recorded in {c.key} as entry {c.seq}; a command for the gateway: {fate[c.state]}"))
+    if e.payload is None:
+        out.append(_line(None, "its content was deleted with its session; its key stays taken"))
     return out
 
 
 def _hearing(tx: Tx, h: Row) -> list[Json]:
     out = [_line(None, f"recorded in {h.key} as entry {h.seq}{'' if h.wakes else '; it does not wake'}")]
     if h.turn is None:
-        return [*out, _line(None, f"it waits for the next turn of {h.key}")]
+        how = f" ({h.busy})" if h.busy else ""
+        return [*out, _line(None, f"it waits{how} for the next turn of {h.key}")]
+    if h.busy:
+        out.append(_line(None, _waited(tx, h)))
     return out + _turn(tx, h.turn)
+
+
+def _waited(tx: Tx, h: Row) -> str:
+    """How it came to its turn, in a session that was busy."""
+    entry = tx.one("entry_get", session=h.session, seq=h.seq)
+    if entry is not None and entries.load(entry.more).get("joined"):
+        return f"it joined the running turn t{h.turn} ({h.busy})"
+    first = tx.one("turn_get", id=h.root)
+    before = tx.one("turn_of_epoch", session=h.session, epoch=first.epoch - 1) if first is not None else None
+    stopped = h.busy == "interrupt" and before is not None and before.state == "cancelled"
+    return f"it waited ({h.busy}) for t{h.root}" + (f", and interrupted t{before.id}" if stopped and before else "")
 
 
 def _turn(tx: Tx, number: int) -> list[Json]:
@@ -104,6 +123,8 @@ def _turn(tx: Tx, number: int) -> list[Json]:
         if a.ended is not None:
             why = f": {a.error}" if a.error else (f", stop reason {a.stop}" if a.stop else "")
             out.append(_line(a.ended, f"t{a.id}: {a.state}{why}"))
+        elif a.retry_at is not None:
+            out.append(_line(a.retry_at, f"t{a.id}: it failed, {a.error}, and is tried again now"))
     for c in tx.all("claims_of_root", root=t.root):
         out += _claim_row(tx, c)
     return out

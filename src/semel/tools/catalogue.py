@@ -24,6 +24,7 @@ class Tool(NamedTuple):
     arguments: dict[str, tuple[Json, str]]  # name: (JSON Schema, description)
     required: tuple[str, ...]
     also: tuple[tuple[str, str], ...] = ()
+    dangerous: bool = False  # it can do anything: agents should ask a person as they do for their own shell
 
 
 class Greeting(NamedTuple):
@@ -140,6 +141,38 @@ TOOLS = (
         {"name": (TEXT, "Its name, as schedule and list_schedules tell it.")},
         ("name",),
     ),
+    Tool(
+        "run_in_background",
+        "Run a command in the background",
+        "Start a shell command in your workspace that goes on by itself: a build, a long test run, a download. This "
+        "returns at once with an id. When the command has ended, you are told by an event of this conversation, with "
+        "its exit code and the end of what it printed; that starts a turn of yours. So go on with something else or "
+        "end your turn: do not wait, do not poll, do not start it again. It survives restarts of you and of the "
+        "gateway. It has no input, and is ended when its time is over.",
+        {
+            "command": (TEXT, "The command line, as /bin/sh reads it. It runs in your workspace."),
+            "name": (TEXT, "What to call it in reports, such as 'unit tests'."),
+            "timeout": (TEXT, "The longest it may run, such as '90s', '10m' or '2h'. Left out: as long as is allowed."),
+        },
+        ("command",),
+        (("cmd", "command"), ("description", "name")),
+        dangerous=True,
+    ),
+    Tool(
+        "list_background",
+        "List the background commands",
+        "List the background commands of this conversation: id, how each is, and what it runs. You need not ask for "
+        "this to learn that one has ended: you are told.",
+        {},
+        (),
+    ),
+    Tool(
+        "cancel_background",
+        "Cancel a background command",
+        "End a background command of this conversation, with every process of it. Answers how it ended.",
+        {"id": (TEXT, "Its id, as run_in_background and list_background tell it.")},
+        ("id",),
+    ),
 )
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
@@ -163,14 +196,14 @@ def _listed(tool: Tool, greeting: Greeting) -> Json:
             "required": list(tool.required),
             "additionalProperties": False,
         },
-        # Not read-only, undoes nothing, and reaches only the destinations its owner allowed: some agents ask
-        # a person, or a second model, before each call of a tool that does not say so.
+        # Most are not read-only, undo nothing, and reach only the destinations their owner allowed: some agents
+        # ask a person, or a second model, before each call of a tool that does not say so.
         "annotations": {
             "title": tool.title,
             "readOnlyHint": False,
-            "destructiveHint": False,
+            "destructiveHint": tool.dangerous,
             "idempotentHint": False,
-            "openWorldHint": False,
+            "openWorldHint": tool.dangerous,
         },
     }
 

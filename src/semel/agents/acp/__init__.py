@@ -8,13 +8,13 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from semel.agents.acp.births import identity, kill_group_if_same
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.environment import environment
 from semel.agents.acp.opening import begin
 from semel.agents.acp.process import Process
 from semel.agents.acp.session import TOOLS
 from semel.agents.acp.wire import MAX_LINE, Trace
+from semel.gateway.births import identity, kill_group_if_same
 from semel.gateway.ports import AgentError, Launch
 
 __all__ = ["AcpAgent", "AcpConversation", "identity", "kill_group_if_same"]

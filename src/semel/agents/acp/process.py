@@ -17,10 +17,10 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from semel.agents.acp import births
-from semel.agents.acp.births import kill_group_if_same as kill_group_if_same
 from semel.agents.acp.guard import Guard
 from semel.agents.acp.pipes import Stderr, Writer
+from semel.gateway import births
+from semel.gateway.births import kill_group_if_same as kill_group_if_same
 
 LAUNCH = Path(__file__).parent.parent / "launch.py"
 SWEEP = 1.0  # seconds that workers get between their leader's exit and SIGKILL

@@ -17,7 +17,9 @@ __all__ = ["commands", "main"]
 
 def commands() -> typer.Typer:
     """The app with every command in it, in the order of the help."""
-    from semel.faces.cli import up, talk, transcript, books, outbox, schedules, exec, files  # noqa: F401, I001  they join it
+    # They join it: the order is that of the help.
+    from semel.faces.cli import up, talk, transcript, archive, session  # noqa: F401, I001
+    from semel.faces.cli import busy, books, outbox, schedules, exec, jobs, files  # noqa: F401
 
     return app
 

@@ -14,7 +14,7 @@ from semel.faces.cli.out import complain, remark
 from semel.faces.config import locate
 
 if TYPE_CHECKING:
-    from semel.faces.exec.reporter import Target
+    from semel.tools.exec.reporter import Target
 
 CANNOT = 125  # the command was not run: the spool cannot be written (as `env` and `timeout` say it)
 NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -53,8 +53,8 @@ def exec_(
     The exit code is the command's (128 + n after signal n). The report is on disk before it is sent, and is sent
     until the gateway has it: the gateway may be away, and this program may be killed.
     """
-    from semel.faces.exec.reporter import Target
-    from semel.faces.exec.watch import home
+    from semel.tools.exec.reporter import Target
+    from semel.tools.exec.watch import home
 
     if flush == bool(command):
         raise typer.BadParameter("name a command after --, or use --flush alone")
@@ -68,8 +68,8 @@ def exec_(
 
 
 def _run(root: Path, node: str, to: Target, session: str, command: list[str], attach: bool, patience: float) -> int:
-    from semel.faces.exec.spool import Spool
-    from semel.faces.exec.watch import Watch, flushed_stdout
+    from semel.tools.exec.spool import Spool
+    from semel.tools.exec.watch import Watch, flushed_stdout
 
     flushed_stdout()
     spool = Spool(root, node)
@@ -81,8 +81,8 @@ def _run(root: Path, node: str, to: Target, session: str, command: list[str], at
 
 
 def _flush(root: Path, name: str | None, to: Target, patience: float) -> int:
-    from semel.faces.exec.spool import Spool, spools
-    from semel.faces.exec.watch import flush
+    from semel.tools.exec.spool import Spool, spools
+    from semel.tools.exec.watch import flush
 
     chosen = [Spool(root, _node(name))] if name else spools(root)
     override = to.url is not None or to.token_file is not None
@@ -124,7 +124,7 @@ def _url(url: str | None) -> str | None:
 
 
 def _token(path: Path | None) -> Path | None:
-    from semel.faces.exec.reporter import read_token
+    from semel.tools.exec.reporter import read_token
 
     if path is None:
         return None

@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from semel.faces.busy import told
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask
 from semel.faces.cli.out import as_json, complain, remark, shown
 from semel.faces.client import Client
 from semel.faces.config import locate
 from semel.faces.wait import Answer, wait_for_answer
+from semel.law.busy import MODES
 
 
 def me() -> str:
@@ -21,6 +23,14 @@ def me() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return "terminal"
+
+
+def checked(mode: str | None, *others: str) -> str | None:
+    """The name of a busy mode, or a usage error that lists them."""
+    if mode is not None and mode not in (*MODES, *others):
+        complain(f"{mode!r} is not one of {', '.join((*MODES, *others))}")
+        raise typer.Exit(2)
+    return mode
 
 
 @app.command()
@@ -53,6 +63,16 @@ def say(
     id: Annotated[
         str | None, typer.Option("--id", help="A key for this message: said again with it, it is heard once.")
     ] = None,
+    busy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help=f"What becomes of it while the session is busy: {', '.join(MODES)}. Default: the session's mode.",
+        ),
+    ] = None,
+    automatic: Annotated[
+        bool, typer.Option("--automatic", help="A program says it: by itself it asks for no turn.")
+    ] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -67,15 +87,20 @@ def say(
         complain("there is nothing to say: the text is empty")
         raise typer.Exit(2)
 
+    mode = checked(busy)
+
     async def go(client: Client) -> tuple[dict[str, object], Answer | None]:
-        heard = await client.say(session, words, sender=sender or me(), id=id)
+        heard = await client.say(session, words, sender=sender or me(), id=id, busy=mode, automatic=automatic)
+        if wait and (what := told(heard)):
+            remark(what)
         return heard, await wait_for_answer(client, session, heard["event"], remark) if wait else None
 
     heard, answer = ask(config, data_dir, go)
     if json:
         as_json({**heard, **({"entries": answer.entries, "failed": answer.failed} if answer else {})})
     elif answer is None:
-        remark(f"{heard['status']}: e{heard['event']}")
+        what = told(heard)
+        remark(f"{heard['status']}: e{heard['event']}" + (f" ({what})" if what else ""))
     else:
         print(shown("\n\n".join(answer.texts)))
     if answer is not None and answer.failed:

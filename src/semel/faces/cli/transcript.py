@@ -1,36 +1,42 @@
-"""Looking at sessions: `semel sessions`, `semel show`, `semel export`."""
+"""Looking at sessions: `semel sessions`, `semel show`."""
 
 from __future__ import annotations
 
-import os
 import sys
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.padding import Padding
 from rich.text import Text
 
+from semel.faces.busy import line as in_line
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask
-from semel.faces.cli.out import as_json, complain, console, remark, rows, shorten, when
+from semel.faces.cli.out import as_json, console, rows, shorten, when
 from semel.faces.safe import visible
-from semel.faces.transcript import FORMATS, body, line, marks, speaker
+from semel.faces.transcript import body, line, marks, speaker
 
 COLOURS = {"user": "bold cyan", "agent": "bold green", "event": "bold blue", "notice": "bold yellow"}
 
 
 @app.command()
-def sessions(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """List the sessions, newest first."""
-    found = ask(config, data_dir, lambda client: client.sessions())
+def sessions(
+    archived: Annotated[bool, typer.Option("--archived", help="Those that were put away, instead.")] = False,
+    json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List the sessions in use, newest first."""
+    found = ask(config, data_dir, lambda client: client.sessions(archived))
     if json:
         as_json(found)
         return
     rows(
-        ("SESSION", "STATE", "AGENT", "ENTRIES", "AT", "LAST"),
-        ((s["key"], s["state"], s["agent"], s["seq"], when(s["at"]), shorten(s["last"], 60)) for s in found),
-        "there are no sessions yet; start one with: semel chat",
+        ("SESSION", "STATE", "AGENT", "ENTRIES", "AT", "TITLE", "LAST"),
+        (
+            (s["key"], s["state"], s["agent"], s["seq"], when(s["at"]), s.get("title"), shorten(s["last"], 60))
+            for s in found
+        ),
+        "no session is archived" if archived else "there are no sessions yet; start one with: semel chat",
     )
 
 
@@ -38,60 +44,49 @@ def sessions(json: Json = False, config: Config = None, data_dir: DataDir = None
 def show(
     session: Session,
     last: Annotated[int, typer.Option("--last", "-n", min=0, help="Only the newest so many; 0: all.")] = 0,
+    diff_agent: Annotated[
+        bool, typer.Option("--diff-agent", help="Instead: where the agent's own memory differs from it.")
+    ] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """Show a session's transcript."""
-    entries = ask(config, data_dir, lambda client: client.entries(session))[-last:]
+    if diff_agent:
+        _difference(ask(config, data_dir, lambda client: client.diff_agent(session)), json)
+        return
+    found = ask(config, data_dir, lambda client: client.entries(session))
+    entries, places = found[-last:], in_line(found)
     if json:
         as_json(entries)
         return
     for entry in entries:
         if sys.stdout.isatty():
-            _pretty(entry)
+            _pretty(entry, places.get(entry["seq"]))
         else:
-            print(line(entry))
+            print(line(entry, places.get(entry["seq"])))
 
 
-def _pretty(entry: dict[str, Any]) -> None:
+def _difference(found: dict[str, Any], raw: bool) -> None:
+    """What each of the two lacks, one a line; nothing is printed of what is the same."""
+    if raw:
+        as_json(found)
+        return
+    if not found["compared"]:
+        print(f"Not compared: {visible(found['why'])}.")
+    elif not found["lacks"] and not found["extra"]:
+        print("The agent remembers what the record holds.")
+    for one in found["lacks"]:
+        who = "the person wrote" if one["role"] == "user" else "people were shown"
+        print(f"- #{one['seq']} {who}, and the agent does not remember: {visible(one['text'])!r}")
+    for text in found["extra"]:
+        print(f"+ the agent remembers having said, and nobody was told: {visible(text)!r}")
+
+
+def _pretty(entry: dict[str, Any], place: int | None) -> None:
     head = Text(f"{entry['seq']:>4} ", "dim")
     head.append(visible(speaker(entry)), COLOURS.get(entry["role"], ""))
-    head.append(f"  {when(entry['at'])}  {', '.join(marks(entry))}", "dim")
+    head.append(f"  {when(entry['at'])}  {', '.join(marks(entry, place))}", "dim")
     out = console()
     out.print(head)
     out.print(Padding(Text(visible(body(entry))), (0, 0, 1, 5)), soft_wrap=False)
-
-
-class Format(StrEnum):
-    md = "md"
-    jsonl = "jsonl"
-
-
-@app.command()
-def export(
-    session: Session,
-    format: Annotated[Format, typer.Option("--format", "-f", help="Markdown, or a JSON object a line.")] = Format.md,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")
-    ] = None,
-    config: Config = None,
-    data_dir: DataDir = None,
-) -> None:
-    """Write a session's transcript as a document."""
-    entries = ask(config, data_dir, lambda client: client.entries(session))
-    pieces = FORMATS[format.value](session, entries)
-    if output is None:
-        sys.stdout.writelines(pieces)
-        return
-    fresh = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        with fresh.open("w", encoding="utf-8") as file:
-            file.writelines(pieces)
-        fresh.replace(output)
-    except OSError as error:
-        complain(f"{output} cannot be written: {error.strerror}")
-        raise typer.Exit(1) from None
-    finally:
-        fresh.unlink(missing_ok=True)
-    remark(f"{len(entries)} entries in {output}")

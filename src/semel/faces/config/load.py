@@ -10,19 +10,21 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from semel.faces.config import kinds, nodes
-from semel.faces.config.model import Agent, File, Heartbeat
+from semel.faces.config import kinds, models, nodes
+from semel.faces.config.model import Agent, Background, File, Heartbeat
 from semel.faces.config.places import data_home, find, ledger_file, read
 from semel.faces.config.problems import ConfigError, explain, nearest
 from semel.faces.http.settings import Node as NodeSettings
 from semel.gateway.places import HOME
 from semel.gateway.settings import (
     AgentSettings,
+    BackgroundSettings,
     ChannelSettings,
     DestinationSettings,
     GatewaySettings,
     HeartbeatSettings,
     ScheduleSettings,
+    SessionSettings,
 )
 from semel.law.walltime import read_hours
 
@@ -65,7 +67,7 @@ def load(
     settings = GatewaySettings(
         data_dir=data,
         ledger=ledger_file(file.ledger.url, data),
-        agents={key: _agent(key, agent, base, data, env) for key, agent in file.agents.items()}
+        agents={key: _agent(key, agent, data, kinds.Place(base, text, name, env)) for key, agent in file.agents.items()}
         or {"demo": demo_agent(data)},
         channels=_channels(file, base, text, name, env),
         destinations=_destinations(file, name),
@@ -74,6 +76,8 @@ def load(
             for key, s in file.schedules.items()
         },
         heartbeat=_heartbeat(file.heartbeat),
+        background=_background(file.background),
+        sessions=_sessions(file),
         default_agent=_default_agent(file, name),
         max_live_agents=file.gateway.max_live_agents,
         idle_agent_s=file.gateway.idle_after,
@@ -99,7 +103,8 @@ def demo_agent(data: Path, name: str = "demo") -> AgentSettings:
     return AgentSettings(name, DEMO, data / "workspaces" / name, kind="demo")
 
 
-def _agent(name: str, agent: Agent, base: Path, data: Path, env: Mapping[str, str]) -> AgentSettings:
+def _agent(name: str, agent: Agent, data: Path, place: kinds.Place) -> AgentSettings:
+    base, env = place.base, place.env
     cwd = (base / Path(agent.cwd).expanduser()).absolute() if agent.cwd else data / "workspaces" / name
     if agent.cwd and not cwd.is_dir():
         raise ConfigError(f"[agents.{name}] cwd is {cwd}, which is not a directory")
@@ -113,7 +118,18 @@ def _agent(name: str, agent: Agent, base: Path, data: Path, env: Mapping[str, st
         env={key: kinds.variable(value, places[key], env) for key, value in agent.env.items()},
         permissions=agent.permissions,
         idle_after=agent.idle_after,
+        attempts=agent.attempts,
+        silence=agent.silence,
         trace=(base / Path(agent.trace).expanduser()).absolute() if agent.trace else None,
+        model=models.settings(name, agent, place),
+    )
+
+
+def _sessions(file: File) -> tuple[SessionSettings, ...]:
+    """In the order of the file: the first pattern that fits a session is its own."""
+    return tuple(
+        SessionSettings(pattern, s.busy, s.wake.debounce, s.wake.longest, s.automatic == "wake")
+        for pattern, s in file.sessions.items()
     )
 
 
@@ -122,6 +138,10 @@ def _heartbeat(told: Heartbeat) -> HeartbeatSettings | None:
         return None
     hours = read_hours(told.hours) if told.hours else None
     return HeartbeatSettings(tuple(told.sessions), told.every, told.text, told.quiet, hours, told.tz)
+
+
+def _background(told: Background) -> BackgroundSettings:
+    return BackgroundSettings(told.jobs, told.all, told.time, told.output)
 
 
 def _default_agent(file: File, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -19,11 +19,14 @@ from pydantic import (
 from semel.gateway.settings import HEARTBEAT_TEXT
 from semel.gateway.zones import zone
 from semel.law import identity, schedule
+from semel.law.busy import Busy
 from semel.law.echo import QUIET_WORD
+from semel.law.turn import MAX_ATTEMPTS
 from semel.law.walltime import read_hours
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # no ':', which separates the parts of a session key
+_PATTERN = r"^[A-Za-z0-9._:@!+=~*?\[\]-]{1,200}$"  # what session keys are made of, and the signs of shell patterns
 
 
 def seconds(value: object) -> object:
@@ -43,8 +46,27 @@ def written(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def size(value: object) -> object:
+    """A number of bytes, or "500kB", "10MB", "1GB"."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(B|kB|MB|GB)", value.strip())
+        if not found:
+            raise ValueError(f'{value!r} is not a size: write bytes, or like "500kB", "10MB", "1GB"')
+        return round(float(found[1]) * {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}[found[2]])
+    return value
+
+
+Size = Annotated[int, Field(ge=0), BeforeValidator(size)]
 Duration = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]
+Pause = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)]
 Name = Annotated[str, Field(pattern=_NAME)]
+Pattern = Annotated[str, Field(pattern=_PATTERN)]
+
+
+Builtin = Literal["read", "write", "edit", "list", "search", "shell"]
+_MODEL_ONLY = {
+    "model", "key", "base_url", "instructions", "tools", "mcp", "context", "max_tokens", "max_requests", "settings"
+}  # fmt: skip
 
 
 class Table(BaseModel):
@@ -106,12 +128,39 @@ class Ledger(Table):
         return url
 
 
+class Mcp(Table):
+    """`[agents.NAME.mcp.SERVER]`: an MCP server that a model agent is given"""
+
+    command: list[str] | None = Field(
+        default=None, min_length=1, description="The program of a server that speaks MCP on stdin and stdout."
+    )
+    url: str | None = Field(default=None, description="Or the address of one that speaks it over HTTP.")
+    env: dict[str, str] = Field(
+        default_factory=dict,
+        description='Environment variables for the program; "env:NAME" and "file:PATH" take a secret.',
+    )
+    headers: dict[str, str] = Field(
+        default_factory=dict, description='HTTP headers for the address; "env:NAME" and "file:PATH" take a secret.'
+    )
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError('an MCP server has either a command, like ["uvx", "mcp-server-git"], or a url')
+        if self.url is not None and not re.match("https?://.", self.url):
+            raise ValueError(f'url is "{self.url}", and should begin with https:// or http://')
+        if (self.env and self.command is None) or (self.headers and self.url is None):
+            raise ValueError("env is for a command, headers are for a url")
+        return self
+
+
 class Agent(Table):
     """`[agents.NAME]`"""
 
-    kind: Literal["acp", "demo"] = Field(
+    kind: Literal["acp", "demo", "model"] = Field(
         default="acp",
-        description="acp: a program that speaks ACP on stdin and stdout. demo: the bundled demo agent.",
+        description="acp: a program that speaks ACP on stdin and stdout. demo: the bundled demo agent. "
+        "model: a model behind an API (docs/models.md).",
     )
     command: list[str] | None = Field(default=None, min_length=1, description='The program, like ["codex-acp"].')
     cwd: str | None = Field(
@@ -127,11 +176,76 @@ class Agent(Table):
         default="ask", description="Its permission requests: ask a person, allow all, or deny all."
     )
     idle_after: Duration | None = Field(default=None, description="Overrides the gateway's idle_after.")
+    attempts: int = Field(
+        default=MAX_ATTEMPTS,
+        ge=1,
+        le=MAX_ATTEMPTS,
+        description="How often one turn is tried where it is lost, or fails for a reason that passes: 1 to 3.",
+    )
+    silence: Duration = Field(
+        default=1800.0,
+        description="A turn that tells nothing for so long, with no tool at work and no permission asked, is lost.",
+    )
     trace: str | None = Field(
         default=None,
         description="A directory that keeps what it and the gateway say on the wire, as `semel fold` reads "
         "it; relative to this file. It grows, and holds all texts. Default: not kept.",
     )
+
+    model: str | None = Field(
+        default=None, pattern=r"^[^:\s]+:\S+$", description='The model of kind "model", like "anthropic:claude-opus-5".'
+    )
+    key: str | None = Field(
+        default=None,
+        description='The key of its API: "env:NAME" or "file:PATH". Default: the variable its provider documents.',
+    )
+    base_url: str | None = Field(
+        default=None, description="Another address of its API, such as that of a server on your own machine."
+    )
+    instructions: str = Field(
+        default="AGENTS.md",
+        description="A file, relative to `cwd`, that stands before every conversation. It need not be there.",
+    )
+    tools: list[Builtin] = Field(
+        default_factory=lambda: list(get_args(Builtin)),
+        description="Which of the built-in tools it is given, beside those that speak.",
+    )
+    mcp: dict[Name, Mcp] = Field(default_factory=dict, description="MCP servers whose tools it is given, by name.")
+    context: int = Field(
+        default=100_000,
+        ge=2_000,
+        description="How many tokens a request may hold, estimated. What is older than fits is not told to the model.",
+    )
+    max_tokens: PositiveInt | None = Field(
+        default=None, description="How many tokens one answer may have. Default: what its provider takes."
+    )
+    max_requests: PositiveInt = Field(
+        default=100, description="How many requests to the model one turn may take, each with its tool calls."
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Further settings of each request, by pydantic-ai's names, like temperature."
+    )
+
+    @field_validator("key")
+    @classmethod
+    def _is_elsewhere(cls, key: str | None) -> str | None:
+        if key is not None and not re.match("(env|file):.", key):
+            raise ValueError('write "env:NAME" or "file:PATH": the key itself does not belong in this file')
+        return key
+
+    @model_validator(mode="after")
+    def _fits_kind(self) -> Self:
+        if self.kind == "model":
+            if self.model is None:
+                raise ValueError('an agent of kind "model" needs a model, like model = "anthropic:claude-opus-5"')
+            if self.command is not None or self.trace is not None:
+                raise ValueError('an agent of kind "model" has no command and no trace: it is no process')
+            if own := self.settings.keys() & {"max_retries", "max_tokens"}:
+                why = "is Semel's own affair" if "max_retries" in own else "is a setting of the agent itself"
+                raise ValueError(f"settings: {min(own)} {why}")
+        elif odd := sorted(self.model_fields_set & _MODEL_ONLY):
+            raise ValueError(f'{odd[0]} is for agents of kind "model"')
+        return self
 
     @model_validator(mode="after")
     def _command_fits_kind(self) -> Self:
@@ -265,6 +379,57 @@ class Heartbeat(Table):
         return tz
 
 
+class Wake(Table):
+    """`wake` in `[sessions.PATTERN]`"""
+
+    debounce: Pause = Field(
+        default=0.0, description="A turn begins when nothing more has come for so long. Default: at once."
+    )
+    max_wait: Duration | None = Field(
+        default=None,
+        description="But no longer than this after the first that asked for it. Default: five times `debounce`.",
+    )
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.max_wait is not None and self.max_wait < self.debounce:
+            raise ValueError(f"max_wait is {self.max_wait:g} s, and should be at least debounce, {self.debounce:g} s")
+        return self
+
+    @property
+    def longest(self) -> float:
+        return self.max_wait if self.max_wait is not None else 5 * self.debounce
+
+
+class Session(Table):
+    """`[sessions."PATTERN"]`"""
+
+    busy: Busy = Field(
+        default="queue",
+        description="What becomes of a message while a turn runs: queue, steer, interrupt or collect (docs/busy.md).",
+    )
+    wake: Wake = Field(
+        default=Wake(), description='How a turn waits for more, like { debounce = "2s", max_wait = "10s" }.'
+    )
+    automatic: Literal["wait", "wake"] = Field(
+        default="wait",
+        description="What programs send (bots, auto-replies): it waits for the next turn, or wakes the agent.",
+    )
+
+
+class Background(Table):
+    """`[background]`"""
+
+    jobs: Annotated[int, Field(ge=0)] = Field(
+        default=4, description="Commands that may run at once in the background of one session; 0: none, ever."
+    )
+    all: Annotated[int, Field(ge=0)] = Field(default=16, description="The same for all sessions together.")
+    time: Duration = Field(default=3600.0, description="The longest time that one may run; then it is ended.")
+    output: Size = Field(
+        default=10_000_000, description='Bytes of its output that are kept in a file; like "500kB" or "10MB".'
+    )
+
+
 class File(Table):
     """The whole of semel.toml."""
 
@@ -274,5 +439,7 @@ class File(Table):
     channels: dict[Name, Channel] = Field(default_factory=dict)
     destinations: dict[Name, Destination] = Field(default_factory=dict)
     schedules: dict[Name, Schedule] = Field(default_factory=dict)
+    sessions: dict[Pattern, Session] = Field(default_factory=dict)
     heartbeat: Heartbeat = Heartbeat()
+    background: Background = Background()
     nodes: dict[Name, Node] = Field(default_factory=dict)

@@ -51,6 +51,8 @@ def _sentence(problem: ErrorDetails, loc: Loc, root: type[BaseModel]) -> str:
     if problem["type"] == "missing":
         return f'{table} needs "{key}"'
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if "[key]" in problem["loc"] and loc[0] == "sessions":
+        return f'"{key}" is not a pattern of session keys, like "main:telegram:*"'
     if "[key]" in problem["loc"]:
         return f'"{key}" is not a name: letters, digits, "-" and "_" only'
     if problem["type"] == "value_error":
@@ -61,7 +63,9 @@ def _sentence(problem: ErrorDetails, loc: Loc, root: type[BaseModel]) -> str:
 
 
 def section(loc: Loc) -> str:
-    return f"[{'.'.join(map(str, loc))}]" if loc else ""
+    """As its header stands in the file: what is not a bare key (TOML 1.0) is quoted."""
+    parts = [str(part) if re.fullmatch(r"[\w-]+", str(part), re.A) else f'"{part}"' for part in loc]
+    return f"[{'.'.join(parts)}]" if parts else ""
 
 
 def _shown(value: object) -> str:

@@ -10,13 +10,16 @@ from pydantic_core import PydanticUndefined
 
 from semel.faces.config.model import (
     Agent,
+    Background,
     Channel,
     Destination,
     Gateway,
     Heartbeat,
     Ledger,
+    Mcp,
     Node,
     Schedule,
+    Session,
     Table,
 )
 
@@ -32,6 +35,12 @@ EXAMPLES = {
     "default_agent": "main",
     "url": "sqlite:///ledger.db",
     "command": ["codex-acp"],
+    "model": "anthropic:claude-opus-5",
+    "key": "env:ANTHROPIC_API_KEY",
+    "base_url": "http://127.0.0.1:11434/v1",
+    "max_tokens": 8000,
+    "settings": {},
+    "headers": {},
     "cwd": "~/projects/example",
     "env": {},
     "trace": "traces",
@@ -57,6 +66,8 @@ def template() -> str:
             _table("ledger", Ledger),
             "# One section an agent; the first is the default one. `semel up` names those found here.",
             _table("agents.main", Agent, off=True),
+            '# An MCP server for an agent of kind "model": a command, or a url.',
+            _table("agents.main.mcp.files", Mcp, off=True),
             "# One section a channel account. A webhook's own settings: docs/configuration.md.",
             _table("channels.hook", Channel, off=True),
             "# Names that agents may speak to beside home.",
@@ -65,8 +76,12 @@ def template() -> str:
             _table("nodes.ci", Node, off=True),
             "# What fires by the clock: exactly one of cron, at and every.",
             _table("schedules.morning", Schedule, off=True),
+            "# How sessions take what comes: the first pattern of the file that fits a session's key is its own.",
+            _table('sessions."main:telegram:*"', Session, off=True),
             "# A turn for sessions in which nothing happened for a while.",
             _table("heartbeat", Heartbeat),
+            "# What agents may run in the background of their sessions (docs/jobs.md).",
+            _table("background", Background),
         ]
     )
 
@@ -84,6 +99,8 @@ def _value(key: str, field: FieldInfo) -> str:
         return '"webhook"'
     if key == "idle_after":
         return '"10m"'
+    if key == "wake":
+        return '{ debounce = "2s", max_wait = "10s" }'
     value = field.get_default(call_default_factory=True)
     if value in (None, PydanticUndefined, []):
         value = EXAMPLES.get(key, value)

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from semel.faces.http import doors, openapi, outbox, read, schedules, sse, static, talk
+from semel.faces.http import archive, doors, jobs, openapi, outbox, read, schedules, sessions, sse, static, talk
 from semel.faces.http.facade import GatewayFacade
 from semel.faces.http.problems import CatchAll, Problem, respond
 from semel.faces.http.security import SecurityHeaders
@@ -24,10 +24,13 @@ def operations() -> list[Operation]:
     """Everything the gateway answers to over HTTP, in the order of the documents."""
     listed = [
         *talk.OPERATIONS,
+        *sessions.OPERATIONS,
         *read.OPERATIONS,
+        *archive.OPERATIONS,
         *sse.OPERATIONS,
         *outbox.OPERATIONS,
         *schedules.OPERATIONS,
+        *jobs.OPERATIONS,
         *doors.OPERATIONS,
     ]
     return [*listed, _document_operation(listed)]

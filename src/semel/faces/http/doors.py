@@ -23,7 +23,8 @@ BLOB_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 async def hook(call: Call) -> Response:
     status, body = await call.gateway.hook(call.path("channel"), dict(call.request.headers), call.body)
     if status >= 400:
-        return refused(status, str(body.get("detail") or body.get("title") or ""))
+        more = {name: value for name, value in body.items() if name not in ("type", "title", "status", "detail")}
+        return refused(status, str(body.get("detail") or body.get("title") or ""), more=more)
     return json(body, status)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from semel.gateway.ports import Heard
+from semel.gateway.searching import Order
+from semel.law.busy import Busy
 
 Json = dict[str, Any]
 
@@ -53,6 +55,8 @@ class GatewayFacade(Protocol):
         sender: str | None = None,
         key: str | None = None,
         source: str | None = None,
+        busy: Busy | None = None,
+        automatic: bool = False,
     ) -> Heard: ...
 
     async def report(
@@ -67,7 +71,17 @@ class GatewayFacade(Protocol):
         source: str | None = None,
     ) -> Heard: ...
 
-    async def sessions(self) -> list[Json]: ...
+    async def sessions(self, archived: bool = False) -> list[Json]: ...
+
+    async def session(self, session: str) -> Json: ...
+
+    async def rename(self, session: str, title: str | None) -> None: ...
+
+    async def archive(self, session: str, away: bool = True) -> None: ...
+
+    async def delete(self, session: str) -> None: ...
+
+    async def new_chapter(self, session: str, by: str, key: str | None = None) -> Heard: ...
 
     async def entries(self, session: str, after: int = 0, limit: int = 1000) -> tuple[list[Json], int]: ...
 
@@ -83,6 +97,8 @@ class GatewayFacade(Protocol):
 
     async def answer(self, session: str, item: int, option: str | None, by: str) -> str: ...
 
+    async def set_busy(self, session: str, mode: Busy | None) -> None: ...
+
     async def set_mode(self, session: str, mode: str) -> None: ...
 
     async def set_model(self, session: str, model: str) -> None: ...
@@ -96,6 +112,30 @@ class GatewayFacade(Protocol):
     async def arrived(self, id: int) -> Json: ...
 
     async def drop(self, id: int) -> Json: ...
+
+    async def jobs_of(self, session: str | None = None) -> list[Json]: ...
+
+    async def cancel_job(self, id: str, by: str) -> Json: ...
+
+    async def search(
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        role: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        order: Order = "newest",
+        limit: int = 20,
+        after: str | None = None,
+    ) -> Json: ...
+
+    def export(self, session: str) -> AsyncIterator[list[Json]]:
+        """Records, a page at a time (docs/export.md)."""
+
+    async def import_session(self, file: IO[bytes], key: str | None = None) -> Json: ...
+
+    async def diff_agent(self, session: str) -> Json: ...
 
     async def why(self, ref: str) -> Json: ...
 

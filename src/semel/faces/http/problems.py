@@ -104,9 +104,11 @@ async def respond(request: Request, exc: Exception) -> Response:
     return refused(exc.status_code, exc.detail, exc.headers)
 
 
-def refused(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem that has no code of ours: a channel's refusal of a webhook, say."""
-    return _response(status, "about:blank", HTTPStatus(status).phrase, detail, headers)
+def refused(
+    status: int, detail: str, headers: Mapping[str, str] | None = None, more: Mapping[str, Any] | None = None
+) -> Response:
+    """A problem that has no code of ours: a channel's refusal of a webhook, say. `more` joins the problem object."""
+    return _response(status, "about:blank", HTTPStatus(status).phrase, detail, headers, more)
 
 
 class CatchAll:

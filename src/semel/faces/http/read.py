@@ -13,10 +13,6 @@ from semel.faces.http.table import MAX_INT, Answers, Call, Operation, Param, jso
 HTML = Param("html", bool, "1 adds `html` to agent entries that are final: sanitised Markdown.", default=False)
 
 
-async def sessions(call: Call) -> Response:
-    return json({"sessions": await call.gateway.sessions()})
-
-
 async def entries(call: Call) -> Response:
     found, rev = await call.gateway.entries(call.session, after=call.query["after"], limit=call.query["limit"])
     return json({"entries": await dress_entries(found) if call.query["html"] else found, "rev": rev})
@@ -32,6 +28,10 @@ async def history(call: Call) -> Response:
 async def output(call: Call) -> Response:
     text = await call.gateway.output(call.session, call.number("item"))
     return Response(text, media_type="text/plain")
+
+
+async def memory(call: Call) -> Response:
+    return json(await call.gateway.diff_agent(call.session))
 
 
 async def why(call: Call) -> Response:
@@ -50,15 +50,6 @@ _SESSION = "/v1/sessions/{key}"
 _LIMIT = Param("limit", int, "At most so many entries.", default=1000, most=10_000)
 
 OPERATIONS = [
-    Operation(
-        "GET",
-        "/v1/sessions",
-        "listSessions",
-        "Every session, with its state and the beginning of its last text.",
-        sessions,
-        {200: Answers("The sessions.", shapes.Sessions)},
-        "read",
-    ),
     Operation(
         "GET",
         f"{_SESSION}/entries",
@@ -94,6 +85,16 @@ OPERATIONS = [
         {200: Answers("The output.", str, "text/plain")},
         "read",
         errors=("no-such-session", "not-found"),
+    ),
+    Operation(
+        "GET",
+        f"{_SESSION}/memory",
+        "compareMemory",
+        "Open the session in its agent anew, and tell where what it remembers differs from the record.",
+        memory,
+        {200: Answers("What each of the two lacks.", shapes.Memory)},
+        "read",
+        errors=("no-such-session", "wrong-state"),
     ),
     Operation(
         "GET",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 Role = Literal["user", "agent", "event", "notice"]
+BusyMode = Literal["queue", "steer", "interrupt", "collect"]
 PartState = Literal["queued", "sending", "sent", "unknown", "held", "rejected", "dropped"]
 
 
@@ -18,11 +19,15 @@ class Body(Struct, forbid_unknown_fields=True):
 
 
 class Say(Body):
-    """A message from a person."""
+    """A message from a person. `busy`: what becomes of it while the session is busy, instead of by the session's own
+    mode; `automatic`: a program sent it.
+    """
 
     text: str
     sender: str | None = None
     id: str | None = None
+    busy: BusyMode | None = None
+    automatic: bool = False
 
 
 class Report(Body):
@@ -53,6 +58,26 @@ class Mode(Body):
 
 class Model(Body):
     model: str
+
+
+class SessionChange(Body):
+    """`title`: null gives it back to the agent. `archived`: put away, or brought back. What is left out stays."""
+
+    title: str | None | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
+
+
+class Chapter(Body):
+    """`by`: who begins it; `id`: a key, so that a repeat begins no second one."""
+
+    by: str | None = None
+    id: str | None = None
+
+
+class Busy(Body):
+    """null: as configured."""
+
+    mode: BusyMode | None
 
 
 class Login(Body):
@@ -104,11 +129,44 @@ class Schedules(Struct):
     schedules: list[Schedule]
 
 
-class Accepted(Struct):
-    """`event` is the row that holds it, committed. A repeat is answered with the first one's."""
+class Job(Struct, omit_defaults=True):
+    """A command in the background. `seconds` is its time limit; `at` and `ended` are ms; `event` told how it ended.
+
+    asked: it is about to start. lost: what watched it was killed. failed: it could not be started, see `error`.
+    """
+
+    id: str
+    session: str
+    agent: str
+    state: Literal["asked", "running", "finished", "lost", "failed"]
+    command: str
+    seconds: float
+    at: int
+    name: str | None = None
+    turn: int | None = None
+    cancelled_by: str | None = None
+    exit: int | None = None
+    error: str | None = None
+    event: int | None = None
+    ended: int | None = None
+
+
+class Jobs(Struct):
+    jobs: list[Job]
+
+
+class Accepted(Struct, omit_defaults=True):
+    """`event` is the row that holds it, committed. A repeat is answered with the first one's.
+
+    `waiting` is the busy mode by which it waits for a turn, `place` its place in the line of what waits, from 1;
+    `why` tells why it was not taken in the way it was asked for. Absent where it does not wait.
+    """
 
     event: int
     status: Literal["accepted", "duplicate"]
+    waiting: BusyMode | None = None
+    place: int | None = None
+    why: str | None = None
 
 
 class Delivery(Struct, omit_defaults=True):
@@ -135,7 +193,8 @@ class Entry(Struct, omit_defaults=True):
 
     `to` and `from` are a destination and a session other than home; `of` is the seq of what is edited or
     reacted to; `item` the question that can be answered; `tool`: said by a tool call; `late`: after its turn;
-    `echoes`: how often the same was said again and not sent again.
+    `echoes`: how often the same was said again and not sent again. `waiting`: the busy mode by which it waits, until
+    a turn takes it; `joined`: it joined a turn that ran; `automatic`: a program sent it.
     """
 
     seq: int
@@ -162,6 +221,10 @@ class Entry(Struct, omit_defaults=True):
     late: bool = False
     echoes: int = 0
     delivery: list[Delivery] = []
+    imported: dict[str, Any] | None = None
+    waiting: BusyMode | None = None
+    joined: bool = False
+    automatic: bool = False
     html: str | None = None
 
 
@@ -178,7 +241,11 @@ class Item(Struct, omit_defaults=True):
 
 
 class SessionRow(Struct):
-    """A session: `waiting` counts the events that wait for a turn, `last` begins its last text."""
+    """A session: `waiting` counts the events that wait for a turn, `last` begins its last text.
+
+    `busy` is what becomes of messages while it is busy, where it was set; `retry_at` (ms) is when its turn, which
+    failed for a reason that passes, is tried again: until then it can be stopped like one that runs.
+    """
 
     key: str
     agent: str
@@ -190,7 +257,57 @@ class SessionRow(Struct):
     at: int
     last: str
     title: str | None = None
+    archived: bool = False
+    chapter: int = 1
     turn: int | None = None
+    busy: BusyMode | None = None
+    retry_at: int | None = None
+
+
+class Piece(Struct, omit_defaults=True):
+    """A piece of a text; `hit`: it is what was looked for."""
+
+    text: str
+    hit: bool = False
+
+
+class Hit(Struct, omit_defaults=True):
+    """An entry that was found; `snippet` is the stretch around what was looked for."""
+
+    session: str
+    seq: int
+    at: int
+    role: Role
+    snippet: list[Piece]
+    title: str | None = None
+    archived: bool = False
+    chapter: int = 1
+    sender: str | None = None
+    kind: str | None = None
+    from_: str | None = field(default=None, name="from")
+
+
+class IndexState(Struct):
+    """`current`: everything that was committed when the search was asked is in it. `behind`: sessions that are not."""
+
+    current: bool
+    behind: int
+
+
+class Found(Struct):
+    """One page; `next` is the `after` of the next one, null where this is the last."""
+
+    hits: list[Hit]
+    next: str | None
+    index: IndexState
+
+
+class Imported(Struct):
+    """`known`: the session was there already, line by line."""
+
+    session: str
+    status: Literal["imported", "known"]
+    entries: int
 
 
 class Sessions(Struct):
@@ -211,6 +328,17 @@ class History(Struct):
     items: list[Item]
     more: bool
     before: int = 0
+
+
+class Memory(Struct):
+    """`lacks`: messages of the record that the agent does not remember; `extra`: what it believes to have said, and
+    nobody was told. `compared` is false, and `why` says so, where it cannot tell.
+    """
+
+    compared: bool
+    lacks: list[dict[str, Any]]
+    extra: list[str]
+    why: str | UnsetType = UNSET
 
 
 class Part(Struct):

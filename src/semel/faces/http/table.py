@@ -91,6 +91,7 @@ class Operation:
     body: type[msgspec.Struct] | None = None
     body_optional: bool = False
     raw_body: bool = False
+    streamed: bool = False  # the handler reads the body itself
     query: Sequence[Param] = ()
     headers: Sequence[Param] = ()
     errors: Sequence[str] = ()
@@ -155,7 +156,7 @@ def read_int(name: str, text: str, most: int = MAX_INT) -> int:
 
 
 async def _read_body(request: Request, operation: Operation, settings: Settings) -> Any:
-    if request.method in ("GET", "HEAD"):
+    if request.method in ("GET", "HEAD") or operation.streamed:
         return None
     data = await read_bytes(request, settings.max_body)
     if operation.raw_body:

@@ -13,16 +13,19 @@ from semel.gateway.ports import Heard
 OWNER = "owner"  # who acts where the caller does not say
 KEY_MOST = 255
 
-_HEARD = {
+HEARD = {
     202: Answers("It is in the ledger, or it was already (`duplicate`): answered after the commit.", shapes.Accepted)
 }
-_IDEMPOTENCY = (Param("Idempotency-Key", str, "The same as the key in the body (IETF httpapi idempotency-key)."),)
+IDEMPOTENCY = (Param("Idempotency-Key", str, "The same as the key in the body (IETF httpapi idempotency-key)."),)
 
 
 async def say(call: Call) -> Response:
     body: shapes.Say = call.body
     key = event_key(call, body.id, "id")
-    return heard(await call.gateway.say(call.session, body.text, sender=body.sender, key=key))
+    event = await call.gateway.say(
+        call.session, body.text, sender=body.sender, key=key, busy=body.busy, automatic=body.automatic
+    )
+    return heard(event)
 
 
 async def report(call: Call) -> Response:
@@ -62,7 +65,7 @@ def heard(event: Heard) -> Response:
             kept=event.digest,
             given=event.other,
         )
-    return json(shapes.Accepted(event.event, event.status), 202)
+    return json(shapes.Accepted(event.event, event.status, event.waiting, event.place, event.why), 202)
 
 
 async def stop(call: Call) -> Response:
@@ -86,6 +89,11 @@ async def set_model(call: Call) -> Response:
     return Response(status_code=204)
 
 
+async def set_busy(call: Call) -> Response:
+    await call.gateway.set_busy(call.session, call.body.mode)
+    return Response(status_code=204)
+
+
 _DONE = {204: Answers("Done; watchers see the change.", None)}
 _SESSION = "/v1/sessions/{key}"
 
@@ -96,10 +104,10 @@ OPERATIONS = [
         "say",
         "Say something in a session; it is made if it is new. With an `id`, repeats are accepted once.",
         say,
-        _HEARD,
+        HEARD,
         "talk",
         body=shapes.Say,
-        headers=_IDEMPOTENCY,
+        headers=IDEMPOTENCY,
         errors=("two-keys", "conflict", "bad-request", "unavailable"),
     ),
     Operation(
@@ -108,10 +116,10 @@ OPERATIONS = [
         "report",
         "Report that something happened. With a `key`, repeats are accepted once.",
         report,
-        _HEARD,
+        HEARD,
         "talk",
         body=shapes.Report,
-        headers=_IDEMPOTENCY,
+        headers=IDEMPOTENCY,
         errors=("two-keys", "conflict", "bad-request", "unavailable"),
         access=Access.EVENTS,
     ),
@@ -136,6 +144,17 @@ OPERATIONS = [
         {200: Answers("What became of it.", shapes.Answered)},
         "talk",
         body=shapes.Answer,
+        errors=("no-such-session", "bad-request"),
+    ),
+    Operation(
+        "PUT",
+        f"{_SESSION}/busy",
+        "setBusy",
+        "What becomes of messages that come while the session is busy; null: as configured.",
+        set_busy,
+        _DONE,
+        "talk",
+        body=shapes.Busy,
         errors=("no-such-session", "bad-request"),
     ),
     Operation(

@@ -1,29 +1,40 @@
 // The page: which session is open, and how its parts are wired together.
 
 import { ask, at } from "/page/api.js";
+import { Busy } from "/page/busy.js";
 import { Composer } from "/page/composer.js";
 import { byId, freshId, say, show } from "/page/dom.js";
+import { Find } from "/page/find.js";
 import { Header } from "/page/header.js";
+import { Jump } from "/page/jump.js";
+import { keep } from "/page/kept.js";
 import { login, loginByLink } from "/page/login.js";
+import { Manage } from "/page/manage.js";
 import { Outgoing } from "/page/outgoing.js";
 import { Place } from "/page/scroll.js";
 import { Sessions } from "/page/sessions.js";
 import { Watch } from "/page/stream.js";
 import { View } from "/page/view.js";
 
-const LINKS = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting" };
+const LINKS = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
 
 const place = new Place(byId("scroller"), byId("down"));
 const header = new Header({ problem, begin });
 const composer = new Composer((text) => {
-  outgoing.add(open.key, text, open.view.rev);
+  if (jump.last !== null) choose(open.key); // who speaks, speaks at the end
+  outgoing.add(open.key, text, open.view.rev, busy.take());
   draw();
   place.toEnd(); // who speaks wants to see it
 });
+const busy = new Busy(byId("how"), problem);
 const sessions = new Sessions(() => drawer(false));
+const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
+const find = new Find(() => drawer(false));
+const jump = new Jump({ place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
 const outgoing = new Outgoing(byId("outgoing"), { accepted, edit: (text) => composer.restore(text) });
 const REST = 60000;
 let resting;
+let counting;
 let open = { key: null, view: null, watch: null };
 
 const context = {
@@ -58,11 +69,28 @@ function choose(key, fresh = false) {
   composer.select(key);
   outgoing.select(key);
   sessions.select(key);
+  find.select(key);
+  jump.forget();
   place.toEnd();
   link(fresh ? "new" : "off");
   draw();
   if (!fresh) watch();
   if (!matchMedia("(pointer: coarse)").matches) composer.text.focus({ preventScroll: true });
+}
+
+/** Another view of the same session, filled by hand: a stretch far from its end, which is not watched. */
+function apart(session) {
+  open.watch?.close();
+  byId("rows").replaceChildren();
+  open = { ...open, view: new View(byId("rows"), context), watch: undefined };
+  open.view.session = session;
+  link("apart");
+  return open.view;
+}
+
+function newest() {
+  history.replaceState(null, "", `#/s/${encodeURIComponent(open.key)}`);
+  choose(open.key);
 }
 
 /** A tab that nobody looks at lets its connection go once nothing runs: a browser has six for all tabs together. */
@@ -86,8 +114,20 @@ function take(frame) {
     announce(view.apply(frame));
     return frame.type === "snapshot" || frame.changes.some((change) => change.op !== "session");
   });
+  if (view.session.state === "deleted") return leave(key);
   draw();
+  jump.go();
   if (frame.type === "snapshot" || frame.changes.some((change) => change.op === "session")) sessions.soon();
+}
+
+/** The session that was open is no more: what is written for it is of no use, and another one is shown. */
+function leave(key) {
+  open.watch?.close();
+  keep(`draft.${key}`, "");
+  history.replaceState(null, "", location.pathname);
+  open = { ...open, key: null };
+  start();
+  setTimeout(() => say(byId("busy"), "That session was deleted."), 400);
 }
 
 /** What an agent said, when it is done saying it: for those who listen, and in the title for those who look away. */
@@ -101,6 +141,10 @@ function announce(final) {
 function accepted(key, message) {
   sessions.soon();
   if (key !== open.key) return;
+  if (message.waits) {
+    open.view.whys.set(message.event, message.waits);
+    place.keep(() => open.view.lineUp());
+  }
   outgoing.settle(key, message, Boolean(open.view.entryOf(message.event)));
   if (open.watch === null) watch();
 }
@@ -108,6 +152,7 @@ function accepted(key, message) {
 function draw() {
   const { key, view, fresh } = open;
   header.draw(key, view, fresh);
+  manage.draw(key, view.session, fresh);
   if (!document.hidden) document.title = `${byId("title").textContent} · Semel`;
   show(byId("older"), view.before !== null);
   show(byId("welcome"), view.rows.size === 0 && (fresh || view.rev !== null) && !outgoing.list.children.length);
@@ -118,12 +163,25 @@ function draw() {
 function drawState() {
   const { session } = open.view;
   const running = session.state === "running";
+  const failed = running && session.retry_at !== undefined;
   const waiting = session.waiting ? `waiting: ${session.waiting}` : "";
   const asked = open.view.items("permission").some((item) => item.state === "open") ? "the agent asks for permission" : "";
   byId("busy").classList.remove("wrong");
   byId("composer").dataset.state = session.state || "idle";
-  say(byId("busy"), [running ? asked || "working" : "", waiting].filter(Boolean).join(" · "));
+  const doing = failed ? ["the turn failed"] : [running ? asked || "working" : "", waiting];
+  say(byId("busy"), doing.filter(Boolean).join(" · "));
   show(byId("stop"), running);
+  busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);
+  clearTimeout(counting);
+  say(byId("again"), failed ? `· tried again ${soon(session.retry_at)}` : "");
+  if (failed) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
+}
+
+/** How long until then, for a person who waits. */
+function soon(ms) {
+  const seconds = Math.ceil((ms - Date.now()) / 1000);
+  if (seconds <= 0) return "now";
+  return seconds < 120 ? `in ${seconds} s` : `in ${Math.ceil(seconds / 60)} min`;
 }
 
 function link(state) {
@@ -163,7 +221,7 @@ function drawer(yes) {
 }
 
 function route() {
-  const found = /^#\/(s|new)\/(.+)$/.exec(location.hash);
+  const found = /^#\/(s|new)\/([^/]+)(?:\/(\d{1,15}))?$/.exec(location.hash);
   if (!found) return false;
   let key;
   try {
@@ -172,6 +230,7 @@ function route() {
     return false; // somebody typed it
   }
   if (key !== open.key) choose(key, found[1] === "new" && !sessions.found.some((one) => one.key === key));
+  if (found[3]) jump.aim(Number(found[3]));
   return true;
 }
 
@@ -186,6 +245,7 @@ async function start() {
 
 byId("new").addEventListener("click", () => begin());
 byId("older").addEventListener("click", older);
+byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
 byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key, "/stop"), { by: "page" })));
 document.querySelector("main").addEventListener("click", (event) => event.target.id !== "menu" && drawer(false));

@@ -1,9 +1,11 @@
 // One entry of the transcript. An update touches only what differs; the reader's selection survives it.
 
+import { waits } from "/page/busy.js";
 import { h, say, selectionTouches, time } from "/page/dom.js";
 import { fate } from "/page/fate.js";
 
 const DID = { reaction: "reacted", edit: "edited an earlier message", ask: "asks" };
+const ANSWERS = "Semel";
 const WHO = { user: "You", agent: "Agent", event: "Event", notice: "Notice" };
 
 export class EntryRow {
@@ -14,6 +16,7 @@ export class EntryRow {
     this.body.append(this.text);
     this.head = h("div", { class: "head" });
     this.foot = h("div", { class: "foot" });
+    this.waits = h("span", { class: "waits" });
     this.node = h("li", { class: `entry ${data.role}` }, this.head, this.body, this.foot, this.aside(data));
     this.set(data);
   }
@@ -21,13 +24,19 @@ export class EntryRow {
   set(data) {
     this.data = data;
     this.node.classList.toggle("live", Boolean(data.live));
+    this.node.classList.toggle("command", data.kind === "command");
     this.node.classList.toggle("partial", Boolean(data.partial));
     this.node.classList.toggle("superseded", Boolean(data.superseded));
     this.setText();
     this.setParts("head", JSON.stringify([data.sender, data.kind, data.from, data.to, data.at]), () => this.heading());
-    const { partial, superseded, echoes, files, delivery, tool, late } = data;
-    const told = JSON.stringify([partial, superseded, echoes, files, delivery, tool, late]);
+    const { partial, superseded, echoes, files, delivery, tool, late, joined, automatic } = data;
+    const told = JSON.stringify([partial, superseded, echoes, files, delivery, tool, late, joined, automatic, Boolean(data.waiting)]);
     this.setParts("foot", told, () => [...this.files(), ...this.marks(), ...fate(data, this.context)]);
+  }
+
+  /** Its place among what waits, from 1, and why it waits. The same node, with other words. */
+  line(place, why) {
+    say(this.waits, [waits(this.data.waiting, place), why].filter(Boolean).join(": "));
   }
 
   setParts(name, told, make) {
@@ -74,7 +83,7 @@ export class EntryRow {
 
   heading() {
     const { role, sender, kind, at, from, to } = this.data;
-    const who = role === "event" ? kind || WHO.event : sender || (role === "agent" ? this.context.agent() : WHO[role]);
+    const who = role === "event" ? kind || WHO.event : sender || (role === "agent" ? this.context.agent() : kind === "command" && role === "notice" ? ANSWERS : WHO[role]);
     return [
       h("span", { class: "who" }, who),
       DID[kind] && role === "agent" ? h("span", { class: "via" }, DID[kind]) : null,
@@ -85,7 +94,7 @@ export class EntryRow {
   }
 
   marks() {
-    const { partial, superseded, echoes, tool, late } = this.data;
+    const { partial, superseded, echoes, tool, late, waiting, joined, automatic } = this.data;
     const mark = (text, title) => h("span", { class: "mark", title }, text);
     const times = echoes > 1 ? ` ×${echoes}` : "";
     return [
@@ -94,6 +103,9 @@ export class EntryRow {
       echoes ? mark(`also sent by tool${times}`, "The agent sent this with a tool and said it again; it was delivered once.") : null,
       tool && !echoes && !DID[this.data.kind] ? mark("sent by tool", "The agent sent this while it worked.") : null,
       late ? mark("late", "It came after its turn was over.") : null,
+      automatic ? mark("automatic", "A program sent this.") : null,
+      joined ? mark("joined the running turn", "The agent was given this while it worked.") : null,
+      waiting ? this.waits : null,
     ];
   }
 

@@ -27,8 +27,8 @@ export class Outgoing {
   }
 
   /** `rev` is what the view held when it was said: its entry can only be newer. */
-  add(key, text, rev) {
-    this.queue(key).push({ id: freshId(), text, rev, state: "sending" });
+  add(key, text, rev, busy) {
+    this.queue(key).push({ id: freshId(), text, rev, busy, state: "sending" });
     this.save(key);
     this.draw();
     this.kick(key);
@@ -36,7 +36,7 @@ export class Outgoing {
 
   save(key) {
     const open = this.queue(key).filter((one) => one.state !== "accepted");
-    keep(`out.${key}`, open.map(({ id, text, rev }) => ({ id, text, rev })));
+    keep(`out.${key}`, open.map(({ id, text, rev, busy }) => ({ id, text, rev, busy })));
   }
 
   kickAll() {
@@ -56,8 +56,9 @@ export class Outgoing {
 
   async send(key, message) {
     try {
-      const answer = await ask("POST", at(key, "/messages"), { text: message.text, id: message.id });
+      const answer = await ask("POST", at(key, "/messages"), { text: message.text, id: message.id, busy: message.busy });
       message.event = answer.event;
+      message.waits = answer.why;
       message.state = "accepted";
       this.failures.delete(key);
       this.save(key);

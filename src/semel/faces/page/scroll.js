@@ -24,6 +24,17 @@ export class Place {
     this.button.hidden = true;
   }
 
+  /** Brings one row to the middle, and marks it for a moment. The reader stays there. */
+  reveal(node) {
+    this.pinned = false;
+    node.scrollIntoView({ block: "center" });
+    node.classList.remove("aimed");
+    void node.offsetWidth; // the mark begins anew
+    node.classList.add("aimed");
+    node.addEventListener("animationend", () => node.classList.remove("aimed"), { once: true });
+    this.look();
+  }
+
   /** Runs an update of the view and puts the reader back where they were. */
   keep(update) {
     if (this.pinned) {

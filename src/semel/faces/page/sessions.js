@@ -11,6 +11,13 @@ export class Sessions {
     this.list = byId("sessions");
     this.rows = new Map();
     this.found = [];
+    this.archived = false;
+    this.toggle = byId("archived");
+    this.toggle.addEventListener("click", () => {
+      this.archived = !this.archived;
+      this.toggle.setAttribute("aria-pressed", String(this.archived));
+      this.refresh();
+    });
     setInterval(() => document.visibilityState === "visible" && this.refresh(), EVERY);
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.refresh());
   }
@@ -24,7 +31,7 @@ export class Sessions {
     clearTimeout(this.timer);
     this.timer = undefined;
     try {
-      this.found = (await ask("GET", "/v1/sessions")).sessions;
+      this.found = (await ask("GET", `/v1/sessions${this.archived ? "?archived=1" : ""}`)).sessions;
     } catch {
       return; // the connection's state is shown elsewhere
     }
@@ -52,6 +59,8 @@ export class Sessions {
       this.rows.delete(key);
     }
     show(byId("no-sessions"), sorted.length === 0);
+    say(byId("no-sessions"), this.archived ? "No session is archived." : "No sessions yet. Say something to start one.");
+    say(this.toggle, this.archived ? "Back to the sessions in use" : "Archived");
   }
 
   row(key) {

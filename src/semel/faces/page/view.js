@@ -11,6 +11,8 @@ export class View {
     this.places = new Map(); // items whose place in the view is not their `born`
     this.rev = null;
     this.session = {};
+    this.waiting = new Set(); // keys of the entries that wait for a turn
+    this.whys = new Map(); // event: why it was not taken in the way it was asked for
     this.before = null; // what to ask older history with; null: there is none
   }
 
@@ -24,6 +26,7 @@ export class View {
       for (const change of frame.changes) if (change.rev > seen) this.change(change, final);
     }
     this.rev = Math.max(frame.rev, frame.type === "snapshot" ? 0 : this.rev ?? 0);
+    this.lineUp();
     return final;
   }
 
@@ -48,6 +51,8 @@ export class View {
   }
 
   put(key, data) {
+    if (key[0] === "e" && data.waiting) this.waiting.add(key);
+    else this.waiting.delete(key);
     if (key[0] === "e" && data.kind === "ask" && data.item) this.askedBy(data);
     const row = this.rows.get(key);
     if (row) return row.set(data);
@@ -75,7 +80,14 @@ export class View {
     this.place(row);
   }
 
+  /** The line of what waits moves up: each of its entries tells its place. */
+  lineUp() {
+    const rows = [...this.waiting].map((key) => this.rows.get(key)).sort((a, b) => a.born - b.born);
+    rows.forEach((row, before) => row.line(before + 1, this.whys.get(row.data.event)));
+  }
+
   remove(key) {
+    this.waiting.delete(key);
     this.rows.get(key)?.node.remove();
     this.rows.delete(key);
   }

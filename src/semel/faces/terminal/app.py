@@ -13,12 +13,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from semel.faces.busy import DOES, soon, told
+from semel.faces.busy import line as in_line
 from semel.faces.client import NoGateway, OutcomeUnknown, Refused
 from semel.faces.safe import visible
 from semel.faces.terminal.link import Link, State
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import ItemRow, Row, key, make, shown
+from semel.law.busy import MODES, Busy
 
 Json = dict[str, Any]
 
@@ -36,6 +39,7 @@ class ChatApp(App[None]):
         Binding("escape", "stop", "stop the turn", show=False),
         Binding("ctrl+c", "stop_or_leave", "stop or leave", priority=True, show=False),
         Binding("ctrl+d", "leave", "leave", priority=True, show=False),
+        Binding("ctrl+t", "mode", "how this message is taken", priority=True, show=False),
         Binding("ctrl+o", "open_all", "open tool output", priority=True, show=False),
         Binding("pageup", "page(-1)", "older", priority=True, show=False),
         Binding("pagedown", "page(1)", "newer", priority=True, show=False),
@@ -55,6 +59,8 @@ class ChatApp(App[None]):
         self._note = ""
         self._leaving = 0.0
         self._fetching = False
+        self._places: dict[int, int] = {}  # of the entries that wait, in their line
+        self._mode: Busy | None = None  # of the message that is written now
 
     def compose(self) -> ComposeResult:
         yield Static(id="top")
@@ -69,6 +75,7 @@ class ChatApp(App[None]):
         self.watch(self.log_view, "scroll_y", self._scrolled, init=False)
         self.query_one(Prompt).focus()
         self._draw_lines()
+        self.set_interval(1, self._count_down)
         self.follow()
         self.draw_rows()
 
@@ -110,6 +117,7 @@ class ChatApp(App[None]):
                 drawn.want = row
                 await (self._forget(drawn) if row.get("gone") else drawn.draw())
         await self._add(fresh[-FIRST:] if first else fresh)
+        await self._line_up()
         self._learn_history(fresh)
         if rows and not first and not following:
             self._unseen = True
@@ -130,6 +138,18 @@ class ChatApp(App[None]):
             await self.log_view.mount(*widgets, before=later)
         fresh = {str(widget.id): widget for _, widgets in runs for widget in widgets}
         self._drawn = dict(sorted((self._drawn | fresh).items(), key=lambda pair: pair[1].born))
+
+    async def _line_up(self) -> None:
+        """What waits tells its place, and moves up with the line."""
+        view = self.link.view
+        if not self._places and not view.session.get("waiting"):
+            return
+        self._places = in_line(view.entries.values())
+        for row in self._drawn.values():
+            place = self._places.get(row.want.get("seq", 0))
+            if row.place != place:
+                row.place = place
+                await row.draw()
 
     async def _forget(self, row: Row) -> None:
         self._drawn = {name: drawn for name, drawn in self._drawn.items() if drawn is not row}
@@ -173,11 +193,18 @@ class ChatApp(App[None]):
         session = self.link.view.session
         waiting = session.get("waiting") or 0
         if session.get("state") == "running":
-            line = Text("◐ working", "cyan").append("  esc stops it", "dim")
-            return line.append(f"  {waiting} waiting", "dim") if waiting else line
+            doing = Text("◐ working", "cyan")
+            if "retry_at" in session:
+                doing = Text(f"◌ the turn failed, tried again {soon(session['retry_at'])}", "yellow")
+            doing.append("  esc stops it  ctrl+t queues, steers, interrupts", "dim")
+            return doing.append(f"  {waiting} waiting", "dim") if waiting else doing
         if waiting:
             return Text(f"◌ {waiting} waiting", "cyan")
         return Text("enter sends · ctrl+j new line · ctrl+o details · ctrl+d leaves", "dim")
+
+    def _count_down(self) -> None:
+        if "retry_at" in self.link.view.session:
+            self._draw_lines()
 
     def note(self, text: str) -> None:
         """Something to know for a moment: it goes with the next message."""
@@ -249,13 +276,29 @@ class ChatApp(App[None]):
         prompt = self.query_one(Prompt)
         self.note("")
         self.log_view.anchor()
+        mode = self._take_as(None)
         try:
-            await self.link.say(text, self.sender)
+            heard = await self.link.say(text, self.sender, mode)
             prompt.remember(text)
+            if heard.get("why"):
+                self.note(told(heard))
         except (NoGateway, Refused, OutcomeUnknown) as error:
             prompt.put_back(text)
             prompt.remember(text)
+            self._take_as(mode)
             self.note(f"not sent: {error}")
+
+    def action_mode(self) -> None:
+        """ctrl+t: what becomes of the message that is written now, if the agent is busy; it goes with that message."""
+        modes = (None, *MODES)
+        self._take_as(modes[(modes.index(self._mode) + 1) % len(modes)])
+
+    def _take_as(self, mode: Busy | None) -> Busy | None:
+        """Choose the mode of the next message; the one that was chosen before."""
+        before, self._mode = self._mode, mode
+        prompt = self.query_one(Prompt)
+        prompt.border_title = f"{mode} · {DOES[mode]}" if mode else ""
+        return before
 
     @work
     async def action_stop(self) -> None:

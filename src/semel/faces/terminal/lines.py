@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from semel.faces.busy import told
 from semel.faces.client import Address, NoGateway, OutcomeUnknown, Refused
 from semel.faces.safe import visible
 from semel.faces.terminal.link import Link, State
@@ -92,18 +93,19 @@ class Lines:
         return await got
 
     async def _take(self, line: str) -> None:
-        """A message; `/1`, `/2` answer the open question, `/stop` stops the turn."""
+        """A message, which may be a command for the gateway; `/1`, `/2` answer the open question."""
         try:
             questions = self.link.view.questions()
-            if line == "/stop":
-                await self.link.stop(self.sender)
-            elif questions and line[:1] == "/" and line[1:].isdigit():
+            if questions and line[:1] == "/" and line[1:].isdigit():
                 options = questions[0].get("options", [])
                 if 0 < int(line[1:]) <= len(options):
                     option = options[int(line[1:]) - 1]["optionId"]
                     await self.link.answer(questions[0]["id"], option, self.sender)
             else:
-                self._sent = await self.link.say(line, self.sender)
+                heard = await self.link.say(line, self.sender)
+                self._sent = int(heard["event"])
+                if what := told(heard):
+                    self._tell(what)
         except (NoGateway, Refused, OutcomeUnknown) as error:
             self._tell(f"not sent: {error}")
             self.failed = True
@@ -118,8 +120,10 @@ class Lines:
 
     def _over(self) -> bool:
         view = self.link.view
-        heard = any(entry.get("event") == self._sent for entry in view.entries.values())
-        return not self._sent or (heard and not view.busy)
+        heard = next((entry for entry in view.entries.values() if entry.get("event") == self._sent), None)
+        if heard is not None and heard.get("kind") == "command":
+            return any(e.get("kind") == "command" and e.get("of") == heard["seq"] for e in view.entries.values())
+        return not self._sent or (heard is not None and not view.busy)
 
 
 def read_lines() -> asyncio.Queue[str | None]:

@@ -62,12 +62,12 @@ class Link:
             self.state = state
             self._changed([], state)
 
-    async def say(self, text: str, sender: str) -> int:
-        """Returns the event. Raises NoGateway, Refused or OutcomeUnknown."""
+    async def say(self, text: str, sender: str, busy: str | None = None) -> Json:
+        """Returns what became of it. Raises NoGateway, Refused or OutcomeUnknown."""
         async with Client(self.data_dir) as client:
-            heard = await client.say(self.session, text, sender=sender)
+            heard = await client.say(self.session, text, sender=sender, busy=busy)
         self._born.set()
-        return int(heard["event"])
+        return heard
 
     async def stop(self, by: str) -> bool:
         async with Client(self.data_dir) as client:

@@ -48,6 +48,7 @@ class Row(Vertical):
         self.want = row
         self.born = int(row["born"])
         self.opened = False
+        self.place: int | None = None  # in the line of what waits
 
     async def draw(self) -> None:
         raise NotImplementedError
@@ -68,7 +69,7 @@ class EntryRow(Row):
         self._draw()
 
     def _draw(self) -> None:
-        self.query_one(".head", Static).update(head(self.want))
+        self.query_one(".head", Static).update(head(self.want, self.place))
         self.query_one(".body", Static).update(visible(body(self.want)))
 
 
@@ -122,9 +123,9 @@ class ItemRow(Row):
         inside.display = bool(text)
 
 
-def head(entry: Json) -> Text:
+def head(entry: Json, place: int | None = None) -> Text:
     line = Text(visible(speaker(entry)))
-    noted = [mark for mark in marks(entry) if mark != "live"]
+    noted = [mark for mark in marks(entry, place) if mark != "live"]
     if noted:
         line.append("  " + visible(" · ".join(noted)), "dim")
     return line

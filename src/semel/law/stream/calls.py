@@ -228,7 +228,7 @@ class Calls:
 
     def _unwrapped(self, call: Call) -> list[Op]:
         """A wrapper that came in pieces is taken off the assembled text."""
-        if not is_wrapped(call.output.start(64)):
+        if self.profile.exact or not is_wrapped(call.output.start(64)):
             return []
         head, gap, _ = call.output.shown()
         if gap:

@@ -4,15 +4,32 @@ SELECT h.event, h.session, h.turn, t.state FROM hearing h LEFT JOIN turn t ON t.
 WHERE h.turn IS NOT NULL AND (t.id IS NULL OR t.state = 'lost' OR t.session <> h.session)
 
 -- name: book_accepted_addressed
--- an accepted event is addressed to a session, and has its entry there
-SELECT e.id AS event FROM event e LEFT JOIN hearing h ON h.event = e.id
-LEFT JOIN entry n ON n.session = h.session AND n.seq = h.seq AND n.event = e.id
-WHERE h.event IS NULL OR n.id IS NULL
+-- an accepted event is addressed to a session, as one for its agent or as a command, and has its entry there
+SELECT e.id AS event FROM event e LEFT JOIN hearing h ON h.event = e.id LEFT JOIN command c ON c.event = e.id
+LEFT JOIN entry n ON n.session = coalesce(h.session, c.session) AND n.seq = coalesce(h.seq, c.seq) AND n.event = e.id
+WHERE (h.event IS NULL) = (c.event IS NULL) OR n.id IS NULL
 
 -- name: book_entry_heard
 -- n messages in = n entries: no entry tells of an event that was not heard there, or tells of it twice
-SELECT n.session, n.event, count(*) AS entries FROM entry n LEFT JOIN hearing h ON h.event = n.event AND h.session = n.session
-WHERE n.event IS NOT NULL GROUP BY n.session, n.event HAVING count(*) <> 1 OR count(h.event) <> 1
+SELECT n.session, n.event, count(*) AS entries FROM entry n
+LEFT JOIN hearing h ON h.event = n.event AND h.session = n.session LEFT JOIN command c ON c.event = n.event AND c.session = n.session
+WHERE n.event IS NOT NULL GROUP BY n.session, n.event HAVING count(*) <> 1 OR count(h.event) + count(c.event) <> 1
+
+-- name: book_command
+-- a command that is done has its answer, which is a notice of its session, and one that is not has none
+SELECT c.event, c.session, c.name, c.state FROM command c LEFT JOIN entry n ON n.session = c.session AND n.seq = c.answer
+WHERE (c.state = 'done') <> (c.answer IS NOT NULL) OR (c.answer IS NOT NULL AND (n.id IS NULL OR n.role <> 'notice' OR n.seq <= c.seq))
+
+-- name: book_deleted
+-- a deleted session has nothing to do
+SELECT s.key FROM session s LEFT JOIN hearing h ON h.session = s.id AND h.turn IS NULL
+LEFT JOIN command c ON c.session = s.id AND c.state = 'open'
+WHERE s.deleted IS NOT NULL AND (s.turn IS NOT NULL OR s.wake_at IS NOT NULL OR h.event IS NOT NULL OR c.event IS NOT NULL)
+
+-- name: book_erased
+-- nothing is left of what was deleted, once its erasure is over
+SELECT s.key, e.seq FROM entry e JOIN session s ON s.id = e.session AND e.seq <= s.erased LEFT JOIN erasure x ON x.session = s.id
+WHERE x.session IS NULL AND (e.text <> '' OR e.more IS NOT NULL OR e.tell <> 0)
 
 -- name: book_said_recorded
 -- every said claim has exactly one entry in its session
@@ -21,13 +38,17 @@ LEFT JOIN entry e ON e.claim = c.id AND e.session = c.session
 WHERE c.outcome = 'said' GROUP BY c.id HAVING count(e.id) <> 1
 
 -- name: book_said_told
--- and exactly one in each session whose home it reached (if it was there: its first entry is older; no clock decides)
+-- and exactly one in each session whose home it reached (if it was there: its first entry is older; no clock decides).
+-- What was imported reached people elsewhere, and a session is there once the last of its imported entries is
 SELECT c.id AS claim, s.key AS session, count(e.id) AS entries FROM claim c
 JOIN entry own ON own.claim = c.id AND own.session = c.session
 JOIN session s ON s.home = c.dest AND s.id <> c.session
-JOIN entry first ON first.session = s.id AND first.seq = 1 AND first.id < own.id
+JOIN entry first ON first.session = s.id AND first.seq = s.erased + 1 AND first.id < own.id
 LEFT JOIN entry e ON e.claim = c.id AND e.session = s.id
-WHERE c.outcome = 'said' GROUP BY c.id, s.id HAVING count(e.id) <> 1
+WHERE c.outcome = 'said' AND (own.more IS NULL OR json_extract(own.more, '$.imported') IS NULL)
+  AND (first.more IS NULL OR json_extract(first.more, '$.imported') IS NULL OR NOT EXISTS(
+    SELECT 1 FROM entry n WHERE n.session = s.id AND n.id > own.id AND json_extract(n.more, '$.imported') IS NOT NULL))
+GROUP BY c.id, s.id HAVING count(e.id) <> 1
 
 -- name: book_unsaid_unrecorded
 -- an echo, a refusal and a quiet word add no agent entry
@@ -48,7 +69,7 @@ SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim WHERE 
 
 -- name: book_parts
 -- the parts of each utterance (their cover is checked against its text)
-SELECT p.claim, c.text, p.n, p.lo, p.hi FROM part p JOIN claim c ON c.id = p.claim ORDER BY p.claim, p.n
+SELECT p.claim, c.text, c.erased, p.n, p.lo, p.hi FROM part p JOIN claim c ON c.id = p.claim ORDER BY p.claim, p.n
 
 -- name: book_sent_receipt
 -- a part that was sent has left once at least
@@ -90,6 +111,17 @@ SELECT id AS turn, state FROM turn WHERE (state = 'running') <> (ended IS NULL)
 -- at most three attempts share a root, and at most one of them is not lost
 SELECT root, count(*) AS attempts, sum(state <> 'lost') AS standing FROM turn
 GROUP BY root HAVING count(*) > 3 OR sum(state <> 'lost') > 1
+
+-- name: book_job
+-- a job is over if, and only if, its end was heard, or it could not be started
+SELECT j.run, j.state, j.event FROM job j LEFT JOIN event e ON e.id = j.event
+WHERE (j.state IN ('finished', 'lost')) <> (e.id IS NOT NULL) OR (j.state IN ('asked', 'running')) <> (j.ended IS NULL)
+
+-- name: book_job_ends
+-- one event tells the end of a job, and never two
+SELECT j.run FROM job j JOIN session s ON s.id = j.session JOIN event e ON e.source = 'api:' || s.key
+  AND e.key IN (j.run || ':exec.finished', j.run || ':exec.lost')
+GROUP BY j.id HAVING count(*) > 1 OR max(e.id) <> coalesce(j.event, 0)
 
 -- name: ledger_counts
 -- how much the ledger holds

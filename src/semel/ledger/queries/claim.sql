@@ -47,7 +47,7 @@ RETURNING id
 
 -- name: blob_add
 -- a file that was copied into the store
-INSERT INTO blob(id, size, name, mime, at) VALUES(:id, :size, :name, :mime, :at) ON CONFLICT(id) DO NOTHING
+INSERT INTO blob(id, size, name, mime, at) VALUES(:id, :size, :name, :mime, :at) ON CONFLICT(id) DO UPDATE SET gone = 0
 
 -- name: blob_get
 -- one stored file

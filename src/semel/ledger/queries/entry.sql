@@ -21,12 +21,14 @@ WHERE session = :session AND seq = :seq
 -- name: entries_after
 -- what changed since a rev, in the order of the change
 SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
-FROM entry WHERE session = :session AND rev > :after ORDER BY rev LIMIT :limit
+FROM entry WHERE session = :session AND rev > max(:after, (SELECT s.erased_rev FROM session s WHERE s.id = :session))
+  AND seq > (SELECT s.erased FROM session s WHERE s.id = :session) ORDER BY rev LIMIT :limit
 
 -- name: entries_last
 -- the newest stretch of the transcript
 SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
-FROM entry WHERE session = :session AND seq < :before ORDER BY seq DESC LIMIT :limit
+FROM entry WHERE session = :session AND seq < :before AND seq > (SELECT s.erased FROM session s WHERE s.id = :session)
+ORDER BY seq DESC LIMIT :limit
 
 -- name: entries_of_turn
 -- what one turn wrote
@@ -39,9 +41,12 @@ SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superse
 FROM entry WHERE session = :session AND live = 1 ORDER BY seq
 
 -- name: entries_to_tell
--- what must ride in the agent's next prompt (Law 7)
-SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
-FROM entry WHERE session = :session AND tell = 1 ORDER BY seq
+-- what must ride in the agent's next prompt (Law 7); not what became of a turn of an earlier chapter
+SELECT e.id, e.session, e.seq, e.born, e.rev, e.base, e.at, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event,
+  e.claim, e.tell, e.more, EXISTS(SELECT 1 FROM part p WHERE p.claim = e.claim) AS leaves
+FROM entry e INDEXED BY entry_tell LEFT JOIN turn t ON t.id = e.turn
+WHERE e.session = :session AND e.tell = 1 AND coalesce(t.chapter, e.chapter) = (SELECT s.chapter FROM session s WHERE s.id = :session)
+ORDER BY e.seq
 
 -- name: entry_told
 -- the agent was told
@@ -104,12 +109,14 @@ UPDATE entry SET rev = :rev WHERE session = :session AND seq = :seq
 -- name: items_after
 -- what changed since a rev
 SELECT id, session, turn, kind, name, born, rev, base, live, text, body
-FROM item WHERE session = :session AND rev > :after ORDER BY rev LIMIT :limit
+FROM item WHERE session = :session AND rev > max(:after, (SELECT s.erased_rev FROM session s WHERE s.id = :session))
+ORDER BY rev LIMIT :limit
 
 -- name: items_between
 -- the items of a stretch of the view, in its order
 SELECT id, session, turn, kind, name, born, rev, base, live, text, body
-FROM item WHERE session = :session AND born >= :lo AND born < :hi ORDER BY born
+FROM item WHERE session = :session AND born > max(:lo - 1, (SELECT s.erased_rev FROM session s WHERE s.id = :session)) AND born < :hi
+ORDER BY born
 
 -- name: items_live
 -- items that are not final
@@ -128,11 +135,22 @@ SELECT text FROM output WHERE item = :item ORDER BY id
 DELETE FROM output WHERE item = :item
 
 -- name: entries_before
--- a chapter's newest stretch, with the turn that each event was bound to
-SELECT e.seq, e.role, e.text, e.turn, e.event, h.turn AS bound
-FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session
-WHERE e.session = :session AND e.seq < :before AND e.chapter = :chapter ORDER BY e.seq DESC LIMIT :limit
+-- a chapter's newest stretch, with the turn that each event was bound to; a turn's rows are of the chapter it began in,
+-- and what people and the gateway told each other (commands and their answers) is not the agent's
+SELECT e.seq, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event, e.more, h.turn AS bound, t.root
+FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session LEFT JOIN turn t ON t.id = coalesce(h.turn, e.turn)
+WHERE e.session = :session AND e.seq < :before AND e.seq >= (SELECT s.since FROM session s WHERE s.id = :session)
+  AND coalesce(t.chapter, e.chapter) = :chapter AND coalesce(e.more ->> 'kind', '') <> 'command'
+ORDER BY e.seq DESC LIMIT :limit
+
+-- name: items_of_turn
+-- what one turn did beside its text
+SELECT id, session, turn, kind, name, born, rev, base, live, text, body FROM item WHERE turn = :turn ORDER BY id
 
 -- name: item_is_live
 -- whether it still streams
 SELECT live FROM item WHERE id = :id
+
+-- name: entry_before
+-- whether something stands before an entry that was not deleted
+SELECT 1 FROM entry WHERE session = :session AND seq = :seq - 1 AND seq > (SELECT s.erased FROM session s WHERE s.id = :session)

@@ -32,7 +32,7 @@ INSERT INTO hearing(event, session, seq, wakes, busy) VALUES(:event, :session, :
 
 -- name: hearings_of_event
 -- where an event was heard, and which turn took it
-SELECT h.session, s.key, h.seq, h.wakes, h.turn, t.state, t.attempt, t.root
+SELECT h.session, s.key, h.seq, h.wakes, h.busy, h.turn, t.state, t.attempt, t.root
 FROM hearing h JOIN session s ON s.id = h.session LEFT JOIN turn t ON t.id = h.turn WHERE h.event = :event
 
 -- name: cursor_get

@@ -62,7 +62,7 @@ SELECT id, key FROM session WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: session_pulse
 -- whether anything happens in a session, and when it last did
-SELECT s.id, s.key, s.agent, s.home, s.turn, s.wake_at,
+SELECT s.id, s.key, s.agent, s.home, s.turn, s.wake_at, s.archived IS NOT NULL OR s.deleted IS NOT NULL AS away,
   max(s.at,
     coalesce((SELECT e.at FROM entry e WHERE e.session = s.id AND e.seq = s.seq), 0),
     coalesce((SELECT t.ended FROM turn t WHERE t.session = s.id AND t.epoch = s.epoch), 0)) AS quiet

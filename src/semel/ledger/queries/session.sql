@@ -83,6 +83,10 @@ SELECT id, key, turn, lease FROM session WHERE turn IS NOT NULL
 -- how many events wait; past a thousand nobody counts them with each message (Law 11)
 SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE session = :id AND turn IS NULL LIMIT 1000)
 
+-- name: session_line_count
+-- how many of them people see waiting: the line in which a message has a place
+SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE session = :id AND turn IS NULL AND busy IS NOT NULL LIMIT 1000)
+
 -- name: session_begin_again
 -- the running turn lost its agent: whoever begins next settles it
 UPDATE session SET lease = NULL WHERE id = :id
@@ -106,7 +110,7 @@ WHERE id = :id
 
 -- name: session_revive
 -- something was heard in a session that was deleted
-UPDATE session SET deleted = NULL, at = :at WHERE id = :id
+UPDATE session SET deleted = NULL, since = seq + 1, at = :at WHERE id = :id
 
 -- name: session_erase_on
 -- what was still written while it was being deleted

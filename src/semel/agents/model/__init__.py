@@ -1,0 +1,84 @@
+"""Agents of kind "model": a loop over model APIs in the gateway's own process, through pydantic-ai.
+
+An agent without a process and without a memory of its own: what it knows of a conversation is the ledger's entries
+(docs/decisions/model-agents.md). Importing this package loads none of pydantic-ai: that costs up to two seconds and
+80 MB, and is paid only where such an agent is configured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from semel.agents.model.door import Door
+from semel.gateway.ports import AgentError, Conversation, Launch
+from semel.gateway.settings import AgentSettings
+
+if TYPE_CHECKING:
+    from semel.agents.model.provider import Models
+
+__all__ = ["Door", "ModelAgent"]
+
+EXTRA = 'pip install "semel[model]"'
+
+
+class ModelAgent:
+    """A configured model agent (`semel.gateway.ports.Agent`).
+
+    `door` makes the tools by which a conversation speaks (send_message and its family); None: it has none.
+    `hidden`: names of variables that its commands never find in their environment.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        door: Callable[[Launch], Door | None] | None = None,
+        *,
+        hidden: Collection[str] = (),
+    ) -> None:
+        if settings.model is None:
+            raise ValueError(f"agent {settings.name!r} names no model")
+        self.name = settings.name
+        self.settings = settings
+        self._door = door
+        self._hidden = hidden
+        self._models: Models | None = None
+        self._loading = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        assert self.settings.model is not None
+        return f"<ModelAgent {self.name} {self.settings.model.model}>"
+
+    def check(self) -> None:
+        """Load what it needs, and see that the model can be made: no request leaves. Raises AgentError. Blocks."""
+        if importlib.util.find_spec("pydantic_ai") is None:
+            raise AgentError(f'agent {self.name!r} is of kind "model", which needs pydantic-ai: {EXTRA}')
+        assert self.settings.model is not None
+        if self.settings.model.mcp and importlib.util.find_spec("fastmcp") is None:
+            raise AgentError(f"agent {self.name!r} has MCP servers, which need pydantic-ai's part for them: {EXTRA}")
+        provider: Any = importlib.import_module("semel.agents.model.provider")
+        importlib.import_module("semel.agents.model.conversation")
+        self._models = provider.Models(self.settings)
+
+    async def open(self, launch: Launch) -> Conversation:
+        """A conversation over the session's record. Raises AgentError."""
+        if launch.inside is None:
+            raise AgentError(f"agent {self.name!r} runs inside the gateway only")
+        if not self.settings.cwd.is_dir():
+            raise AgentError(f"the workspace of agent {self.name!r} is not a directory: {self.settings.cwd}")
+        async with self._loading:
+            if self._models is None:
+                await asyncio.to_thread(self.check)
+        assert self._models is not None
+        from semel.agents.model.conversation import ModelConversation
+
+        door = self._door(launch) if self._door is not None else None
+        try:
+            return await ModelConversation.open(self._models, launch.inside, door, launch.spawn, self._hidden)
+        except AgentError:
+            raise
+        except Exception as error:
+            raise AgentError(f"agent {self.name!r} could not begin: {type(error).__name__}: {error}") from error

@@ -1,0 +1,140 @@
+"""One turn of a model: ask, show what streams, run what it calls, ask again; until it has nothing more to call.
+
+Nothing is retried here: a request that fails ends the prompt, and what is done then is decided where all turns are
+(Law 9). What it showed until then stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+
+from semel.agents.model import history
+from semel.agents.model.failures import Broken, answer
+from semel.agents.model.provider import Models
+from semel.agents.model.toolbox import Toolbox
+from semel.gateway.ports import Answered
+
+Json = dict[str, Any]
+Block = Sequence[Json]
+STOPS = {"length": "max_tokens", "content_filter": "refusal"}
+
+
+class Loop:
+    """The turns of one conversation. `tell` is given ACP updates; `steered` what came since it was last asked."""
+
+    def __init__(
+        self,
+        models: Models,
+        toolbox: Toolbox,
+        tell: Callable[[Json], None],
+        steered: Callable[[], list[Block]],
+        prefix: str,
+    ) -> None:
+        self._models = models
+        self._toolbox = toolbox
+        self._tell = tell
+        self._steered = steered
+        self._prefix = prefix
+        self._requests = 0
+
+    def __repr__(self) -> str:
+        return f"<Loop of {self._models.settings.model}, {self._requests} requests>"
+
+    async def run(self, messages: list[ModelMessage], content: Block) -> Answered:
+        """Answer a prompt. `messages` is what came before, and grows by what was asked and answered."""
+        history.ask(messages, history.content(content))
+        for _ in range(self._models.settings.max_requests):
+            for block in self._steered():
+                history.ask(messages, history.content(block))
+            history.fit(messages, self._models.settings.context)
+            response = await self._request(messages)
+            messages.append(response)
+            calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+            if response.finish_reason in STOPS:  # a call that was cut off is no call
+                return Answered(STOPS[response.finish_reason])
+            if response.finish_reason == "error":
+                return answer("the model ended its answer with an error", passing=False)
+            if calls:
+                messages.append(ModelRequest([await self._toolbox.call(call) for call in calls]))
+            elif not (late := self._steered()):
+                return Answered("end_turn")
+            else:
+                for block in late:
+                    history.ask(messages, history.content(block))
+        return Answered("max_turn_requests")
+
+    async def _request(self, messages: list[ModelMessage]) -> ModelResponse:
+        """One request, shown as it streams. Raises Broken and pydantic-ai's errors."""
+        self._requests += 1
+        shown = _Shown(self._tell, f"{self._prefix}.{self._requests}")
+        parameters = ModelRequestParameters(function_tools=self._toolbox.definitions())
+        async with model_request_stream(
+            self._models.model,
+            messages,
+            model_settings=self._models.options(),
+            model_request_parameters=parameters,
+        ) as stream:
+            async for event in stream:
+                if isinstance(event, PartStartEvent):
+                    shown.start(event.part)
+                elif isinstance(event, PartDeltaEvent):
+                    shown.grow(event.delta)
+        response = stream.get()
+        if not self._models.is_whole(response):
+            raise Broken
+        self._usage(response)
+        return response
+
+    def _usage(self, response: ModelResponse) -> None:
+        used = response.usage.input_tokens + response.usage.output_tokens
+        if used:
+            self._tell({"sessionUpdate": "usage_update", "used": used, "size": self._models.settings.context})
+
+
+class _Shown:
+    """What one model message shows: text and thoughts, under ids of their own.
+
+    Text parts that follow each other are one message; with a thought or a call between them they are two.
+    """
+
+    def __init__(self, tell: Callable[[Json], None], id: str) -> None:
+        self._tell = tell
+        self._id = id
+        self._last: type = TextPart
+        self._texts = 0
+
+    def start(self, part: object) -> None:
+        if isinstance(part, TextPart) and self._last is not TextPart:
+            self._texts += 1
+        self._last = type(part)
+        if isinstance(part, TextPart):
+            self._chunk("agent_message_chunk", part.content)
+        elif isinstance(part, ThinkingPart):
+            self._chunk("agent_thought_chunk", part.content)
+
+    def grow(self, delta: object) -> None:
+        if isinstance(delta, TextPartDelta):
+            self._chunk("agent_message_chunk", delta.content_delta)
+        elif isinstance(delta, ThinkingPartDelta):
+            self._chunk("agent_thought_chunk", delta.content_delta or "")
+
+    def _chunk(self, kind: str, text: str) -> None:
+        if text:
+            id = f"{self._id}.{self._texts}" + ("t" if kind == "agent_thought_chunk" else "")
+            self._tell({"sessionUpdate": kind, "messageId": id, "content": {"type": "text", "text": text}})

@@ -1,0 +1,118 @@
+"""MCP servers as a model agent's tools, through pydantic-ai's toolset. Each tool is named SERVER_TOOL for the model."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fastmcp.client.transports import StdioTransport
+from pydantic_ai.exceptions import ModelRetry, ToolFailed
+from pydantic_ai.mcp import MCPToolset
+from pydantic_ai.messages import BinaryContent
+from pydantic_ai.tools import ToolDefinition
+
+from semel.agents.acp.environment import environment
+from semel.agents.model.builtin import Result
+from semel.gateway.ports import AgentError
+from semel.gateway.settings import McpSettings
+
+Json = dict[str, Any]
+log = logging.getLogger("semel.agents")
+
+START, CALL = 30.0, 600.0  # seconds a server has to begin, and a call to be answered
+LENGTH = 60_000  # characters of a result that the model reads
+
+
+class Servers:
+    """The MCP servers of one conversation, from `open` to `close`."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.AsyncExitStack()
+        self._tools: dict[str, tuple[MCPToolset[Any], str]] = {}
+        self.definitions: list[ToolDefinition] = []
+
+    def __repr__(self) -> str:
+        return f"<Servers with {len(self._tools)} tools>"
+
+    @classmethod
+    async def open(cls, agent: str, servers: Mapping[str, McpSettings], cwd: Path) -> Servers:
+        """Start or reach all of them. Raises AgentError; none is left running then."""
+        self = cls()
+        for name, one in servers.items():
+            try:
+                toolset = _toolset(name, one, cwd)
+                await self._stack.enter_async_context(toolset)
+                tools = await toolset.list_tools()
+            except Exception as error:
+                await self.close()
+                raise AgentError(
+                    f"the MCP server {name!r} of agent {agent!r} does not answer: {error or type(error).__name__}. "
+                    f"See [agents.{agent}.mcp.{name}]",
+                    passing=True,
+                ) from error
+            for tool in tools:
+                told = _name(name, tool.name)
+                if told in self._tools:
+                    log.warning("agent %s: MCP server %s: the name %s is taken; left out", agent, name, told)
+                    continue
+                self._tools[told] = (toolset, tool.name)
+                self.definitions.append(_definition(told, dict(tool.input_schema), tool.description))
+        return self
+
+    def has(self, name: str) -> bool:
+        return name in self._tools
+
+    async def call(self, name: str, given: Json) -> tuple[Result, Any]:
+        """(what a person sees of it, what the model reads). A server's error is a result."""
+        toolset, tool = self._tools[name]
+        try:
+            found = await toolset.direct_call_tool(tool, given)
+        except (ModelRetry, ToolFailed) as failed:
+            return Result(failed.message, ok=False), failed.message
+        except Exception as error:  # a server that died, a transport that broke
+            text = f"Outcome unknown: the MCP server did not answer ({error or type(error).__name__})."
+            return Result(text, ok=False), text
+        return Result(_words(found)), found if _has_binary(found) else _words(found)
+
+    async def close(self) -> None:
+        with contextlib.suppress(Exception):
+            await self._stack.aclose()
+
+
+def _toolset(name: str, one: McpSettings, cwd: Path) -> MCPToolset[Any]:
+    more: dict[str, Any] = {"id": name, "tool_error_behavior": "failed", "init_timeout": START, "read_timeout": CALL}
+    if one.url:
+        return MCPToolset(one.url, headers=dict(one.headers) or None, **more)
+    env = environment(one.command, one.env)
+    transport = StdioTransport(
+        one.command[0], list(one.command[1:]), env=env, cwd=str(cwd), keep_alive=False, log_file=Path(os.devnull)
+    )
+    return MCPToolset(transport, **more)
+
+
+def _name(server: str, tool: str) -> str:
+    """What model APIs take for a tool's name: letters, digits, `_` and `-`, at most 64."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{tool}")[:64]
+
+
+def _has_binary(found: Any) -> bool:
+    return isinstance(found, BinaryContent) or (isinstance(found, list) and any(map(_has_binary, found)))
+
+
+def _words(found: Any) -> str:
+    if isinstance(found, BinaryContent):
+        return f"[{found.media_type}, {len(found.data)} bytes]"
+    if isinstance(found, list):
+        return "\n".join(map(_words, found))
+    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)
+    return text if len(text) <= LENGTH else f"{text[:LENGTH]}\n[{len(text) - LENGTH} characters left out]"
+
+
+def _definition(name: str, schema: Json, description: str | None) -> ToolDefinition:
+    return ToolDefinition(name=name, parameters_json_schema=schema, description=description)

@@ -1,0 +1,170 @@
+"""All tools of one conversation: announced on the stream before they run, asked for where that is due, then called.
+
+Law 9: what may have an effect is in the record, as running, before it runs; so a turn that is lost afterwards is never
+run again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.tools import ToolDefinition
+
+from semel.agents.model import builtin
+from semel.agents.model.builtin import Builtin, Result
+from semel.agents.model.door import Door
+
+Json = dict[str, Any]
+Tell = Callable[[Json], None]
+Ask = Callable[[Json, list[Json]], Awaitable[str | None]]
+
+ONCE, ALWAYS, NO = "allow", "always", "reject"
+DENIED = (
+    "Not done: the person did not allow it. Do not try the same in another way; go on without it, or end your turn "
+    "and say what you would need."
+)
+UNANSWERED = "Not done: nobody answered whether it is allowed. Go on without it, or end your turn and say so."
+
+
+class Toolbox:
+    """`tell` is given ACP updates; `ask` a tool call and its options; `settled` waits until all that was told is
+    committed. `servers`: the MCP servers, if there are any."""
+
+    def __init__(
+        self,
+        own: Builtin,
+        door: Door | None,
+        servers: Any | None,
+        *,
+        tell: Tell,
+        ask: Ask,
+        settled: Callable[[], Awaitable[None]],
+        prefix: str,
+    ) -> None:
+        self._own = own
+        self._door = door
+        self._servers = servers
+        self._tell = tell
+        self._ask = ask
+        self._settled = settled
+        self._prefix = prefix
+        self._calls = 0
+        self._always: set[str] = set()  # what a person allowed for as long as this conversation lives
+        self._doors = {one["name"]: one for one in door.listing()} if door is not None else {}
+
+    def __repr__(self) -> str:
+        return f"<Toolbox {', '.join(self.names())}>"
+
+    def names(self) -> list[str]:
+        return [one.name for one in self.definitions()]
+
+    def definitions(self) -> list[ToolDefinition]:
+        """What the model is told. A name counts once: Semel's own tools first, then ours, then those of servers."""
+        found = {n: _definition(n, one["inputSchema"], one["description"]) for n, one in self._doors.items()}
+        for name, tool in self._own.tools.items():
+            found.setdefault(name, _definition(name, tool.schema, tool.description))
+        for definition in self._servers.definitions if self._servers is not None else ():
+            found.setdefault(definition.name, definition)
+        return list(found.values())
+
+    async def call(self, part: ToolCallPart) -> ToolReturnPart:
+        """One call of the model's, from its announcement to its result."""
+        self._calls += 1
+        id = f"{self._prefix}.{self._calls}"
+        name = part.tool_name
+        try:
+            given = part.args_as_dict(raise_if_invalid=True)
+        except (ValueError, AssertionError) as error:
+            given, broken = {"arguments": str(part.args)[:2000]}, f"The arguments are no JSON object: {error}"
+        else:
+            broken = ""
+        self._tell(self._announcement(id, name, given))
+        if broken:
+            found: tuple[Result, Any] = (Result(f"{broken}. Nothing was done.", ok=False), None)
+        else:
+            found = await self._do(id, name, given)
+        result, content = found
+        self._end(id, result)
+        return ToolReturnPart(name, result.text if content is None else content, part.tool_call_id)
+
+    def _announcement(self, id: str, name: str, given: Json) -> Json:
+        kind, title = "other", name
+        if name in self._doors:
+            title = str(self._doors[name]["annotations"]["title"])
+        elif name in self._own.tools:
+            kind, title = self._own.tools[name].kind, builtin.title(self._own.tools[name], given)
+        return {"sessionUpdate": "tool_call", "toolCallId": id, "title": title, "name": name, "kind": kind,
+                "status": "pending", "rawInput": given}  # fmt: skip
+
+    async def _do(self, id: str, name: str, given: Json) -> tuple[Result, Any]:
+        if name in self._doors:
+            assert self._door is not None
+            self._begin(id)
+            text, ok = await self._door.call(name, given, id)
+            return Result(text, ok), None
+        if name in self._own.tools:
+            return await self._builtin(id, self._own.tools[name], given), None
+        if self._servers is not None and self._servers.has(name):
+            refused = await self._refused(id, name, name, given)
+            if refused is not None:
+                return refused, None
+            self._begin(id)
+            await self._settled()
+            result, content = await self._servers.call(name, given)
+            return result, content
+        return Result(f"There is no tool {name!r}. There are: {', '.join(self.names())}.", ok=False), None
+
+    async def _builtin(self, id: str, tool: builtin.Tool, given: Json) -> Result:
+        checked = builtin.check(tool, given)
+        if isinstance(checked, str):
+            return Result(checked, ok=False)
+        if tool.asks:
+            what = f"shell {checked['command']}" if tool.name == "shell" else tool.name
+            if (refused := await self._refused(id, tool.name, what, given)) is not None:
+                return refused
+        self._begin(id)
+        if tool.asks:
+            await self._settled()
+        return await self._own.call(tool.name, checked, lambda text: self._output(id, text))
+
+    async def _refused(self, id: str, name: str, what: str, given: Json) -> Result | None:
+        """None: it is allowed. `what` is what "always" stands for: a tool, or one command line."""
+        if what in self._always:
+            return None
+        always = "Always allow this command here" if name == "shell" else f"Always allow {name} here"
+        options = [
+            {"optionId": ONCE, "name": "Allow once", "kind": "allow_once"},
+            {"optionId": ALWAYS, "name": always, "kind": "allow_always"},
+            {"optionId": NO, "name": "Do not allow", "kind": "reject_once"},
+        ]
+        announced = self._announcement(id, name, given)
+        option = await self._ask({key: announced[key] for key in ("toolCallId", "title", "kind", "rawInput")}, options)
+        if option == ALWAYS:
+            self._always.add(what)
+        if option in (ONCE, ALWAYS):
+            return None
+        return Result(UNANSWERED if option is None else DENIED, ok=False)
+
+    # ---------------------------------------------------------------- on the stream
+
+    def _begin(self, id: str) -> None:
+        self._tell({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "in_progress"})
+
+    def _output(self, id: str, text: str) -> None:
+        meta = {"terminal_output": {"data": text}}
+        self._tell({"sessionUpdate": "tool_call_update", "toolCallId": id, "_meta": meta})
+
+    def _end(self, id: str, result: Result) -> None:
+        if not result.told and result.text:
+            self._output(id, result.text)
+        end: Json = {"sessionUpdate": "tool_call_update", "toolCallId": id,
+                     "status": "completed" if result.ok else "failed"}  # fmt: skip
+        if result.code is not None:
+            end["_meta"] = {"terminal_exit": {"exit_code": result.code}}
+        self._tell(end)
+
+
+def _definition(name: str, schema: Json, description: str | None) -> ToolDefinition:
+    return ToolDefinition(name=name, parameters_json_schema=schema, description=description)

@@ -1,0 +1,98 @@
+"""A session as one HTML file: no script, nothing from elsewhere, and nothing of a text that could become either.
+
+What agents wrote is rendered as on the page (faces/http/markdown.py: sanitised); everything else is text. A policy
+in the file forbids the rest, wherever it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from semel.faces.transcript import body, flat, marks, speaker, stamp
+
+Json = dict[str, Any]
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+STYLE = """\
+:root { color-scheme: light dark; --ink: #1c211f; --soft: #5d6763; --ground: #fff; --mine: #e4efe9; --line: #dfe3de;
+  --raised: #f1f3f0; --accent: #2f6f5e; --warn: #fff6e0; font: 16px/1.55 system-ui, "Segoe UI", Roboto, sans-serif; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eae8; --soft: #9aa5a0; --ground: #151817; --mine: #24362f;
+  --line: #313835; --raised: #212624; --accent: #7cc3ac; --warn: #2e2718; } }
+body { margin: 0 auto; max-width: 780px; padding: 24px 16px 64px; background: var(--ground); color: var(--ink); }
+h1 { font-size: 1.3rem; margin: 0; overflow-wrap: anywhere; }
+article :is(h1, h2, h3, h4, h5, h6) { font-size: 1.05rem; margin: .8em 0 .3em; }
+.about { color: var(--soft); font-size: .85rem; border-bottom: 1px solid var(--line); padding-bottom: 12px; }
+article { margin: 18px 0; overflow-wrap: anywhere; }
+article > header { display: flex; flex-wrap: wrap; gap: 0 10px; color: var(--soft); font-size: .8rem; }
+article > header b { color: var(--ink); }
+article > header a { color: inherit; text-decoration: none; }
+.agent > header b { color: var(--accent); }
+.text { white-space: pre-wrap; }
+.user > .text { background: var(--mine); border-radius: 10px; padding: 7px 13px; }
+.event > .text { border-left: 3px solid var(--line); padding-left: 12px; font-size: .9rem; }
+.notice { background: var(--warn); border-radius: 8px; padding: 6px 12px; font-size: .9rem; }
+.superseded > div { opacity: .55; }
+pre, code { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: .86em; }
+pre { background: var(--raised); border-radius: 8px; padding: 10px 14px; overflow-x: auto; }
+pre code { background: none; }
+blockquote { border-left: 3px solid var(--line); margin: .5em 0; padding-left: 12px; color: var(--soft); }
+table { border-collapse: collapse; } td, th { border: 1px solid var(--line); padding: 3px 9px; }
+a { color: var(--accent); }
+@media print { article { break-inside: avoid-page; } body { max-width: none; } }
+"""
+
+
+class HtmlDocument:
+    media = "text/html"
+
+    def page(self, records: Sequence[Json]) -> bytes:
+        return "".join(map(self._record, records)).encode()
+
+    def end(self) -> bytes:
+        return b"</main>\n</body>\n</html>\n"
+
+    def _record(self, record: Json) -> str:
+        if record["line"] == "session":
+            return _head(record)
+        return _article(flat(record)) if record["line"] == "entry" else ""
+
+
+def _head(session: Json) -> str:
+    name = escape(session["title"] or session["key"])
+    about = [session["key"]] if session["title"] else []
+    count = session["entries"]
+    about += [f"with {session['agent']}", f"{count} entr{'y' if count == 1 else 'ies'}"]
+    about += [f"exported {stamp(session['exported'])}"]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>{name}</title>
+<style>
+{STYLE}</style>
+</head>
+<body>
+<h1>{name}</h1>
+<p class="about">{escape(" · ".join(about))}</p>
+<main>
+"""
+
+
+def _article(entry: Json) -> str:
+    from semel.faces.http.markdown import render  # the HTTP face imports us
+
+    seq, at = int(entry["seq"]), stamp(entry["at"])
+    noted = "".join(f"<span>{escape(mark)}</span>" for mark in marks(entry))
+    classes = f"{entry['role']} superseded" if entry.get("superseded") else entry["role"]
+    rich = render(body(entry)) if entry["role"] == "agent" else None
+    text = f'<div class="text">{escape(body(entry))}</div>' if rich is None else f"<div>{rich}</div>"
+    return (
+        f'<article class="{escape(classes)}" id="e{seq}">\n<header><b>{escape(speaker(entry))}</b>'
+        f'<a href="#e{seq}">{seq}</a><time>{at}</time>{noted}</header>\n{text}\n</article>\n'
+    )

@@ -1,0 +1,63 @@
+"""A session as Markdown: a heading an entry, its text below it.
+
+The text is Markdown already, or plain; it is left as it is but for what would break out of its entry: headings go
+two levels down, a fence is closed, and HTML stands there as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from semel.faces.transcript import body, flat, marks, speaker, stamp
+from semel.law.fences import fences
+
+Json = dict[str, Any]
+
+_HEADING = re.compile(r"^( {0,3})(#{1,6})(?=[ \t]|$)", re.M)
+_UNDERLINE = re.compile(r"(?<=[^\s])([ \t]*\r?\n {0,3})(=+|-+)(?=[ \t]*$)", re.M)
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_INLINE = re.compile(r"[\\`*_\[\]<>#|]")
+
+
+class MarkdownDocument:
+    media = "text/markdown"
+
+    def page(self, records: Sequence[Json]) -> bytes:
+        return "".join(map(self._record, records)).encode()
+
+    def end(self) -> bytes:
+        return b""
+
+    def _record(self, record: Json) -> str:
+        if record["line"] == "session":
+            title = f"\n{_one_line(record['title'])}\n" if record["title"] else ""
+            return f"# {record['key']}\n{title}"
+        if record["line"] != "entry":
+            return ""
+        entry = flat(record)
+        noted = f" · {_one_line(', '.join(marks(entry)))}" if marks(entry) else ""
+        head = f"{entry['seq']} · {_one_line(speaker(entry))} · {stamp(entry['at'])}{noted}"
+        return f"\n## {head}\n\n{kept_in(body(entry))}\n"
+
+
+def kept_in(text: str) -> str:
+    """A text that stays inside its entry, whatever Markdown it holds."""
+    out, at = [], 0
+    marker = ""
+    for fence in fences(text):
+        out += [_outside(text[at : fence.lo]), text[fence.lo : fence.hi]]
+        at = fence.hi
+        marker = fence.marker if fence.close == fence.hi else ""  # nothing closes it
+    return "".join([*out, _outside(text[at:])]) + (f"\n{marker}" if marker else "")
+
+
+def _outside(text: str) -> str:
+    text = _HEADING.sub(lambda found: found[1] + "#" * min(6, len(found[2]) + 2), text)
+    text = _UNDERLINE.sub(r"\1\\\2", text)
+    return _TAG.sub(r"\\<", text)
+
+
+def _one_line(text: str) -> str:
+    return _INLINE.sub(r"\\\g<0>", " ".join(text.split()))

@@ -1,0 +1,84 @@
+// What becomes of a message that comes while the agent is busy: the words for it, and the choice above the box.
+
+import { ask, at } from "/page/api.js";
+import { h, say, show } from "/page/dom.js";
+
+const DOES = {
+  queue: "it waits; the next turn takes all that waits, in order",
+  steer: "it joins the running turn, if the agent reads a second message; else it waits",
+  interrupt: "it stops the running turn; the next one takes it",
+  collect: "it waits until nothing more comes; then one turn takes it all",
+};
+const FATES = { steer: "joins the running turn", interrupt: "interrupts the running turn", collect: "collecting" };
+const ALWAYS = "always ";
+
+/** What happens to a message that waits. `place`: in the line of what waits, from 1. */
+export function waits(mode, place) {
+  if (mode !== "queue") return FATES[mode] ?? mode;
+  return place ? `queued, ${ordinal(place)} in line` : "queued";
+}
+
+const ENDINGS = { one: "st", two: "nd", few: "rd", other: "th" };
+const RULES = new Intl.PluralRules("en", { type: "ordinal" });
+const ordinal = (number) => `${number}${ENDINGS[RULES.select(number)]}`;
+
+/** For one message, or for all that follow in a session. The choice for one message goes with that message. */
+export class Busy {
+  constructor(select, problem) {
+    this.select = select;
+    this.problem = problem;
+    this.usual = h("option", { value: "" }, "as usual");
+    const options = (start) => Object.entries(DOES).map(([mode, what]) => h("option", { value: start + mode, title: what }, start + mode));
+    select.append(
+      this.usual,
+      h("optgroup", { label: "This message" }, ...options("")),
+      h("optgroup", { label: "All messages here" }, ...options(ALWAYS), h("option", { value: ALWAYS }, "as configured")),
+    );
+    this.byKey = false;
+    select.addEventListener("keydown", () => (this.byKey = true));
+    select.addEventListener("pointerdown", () => (this.byKey = false));
+    select.addEventListener("change", () => (this.byKey ? this.explain() : this.settle()));
+    select.addEventListener("blur", () => this.settle().then(() => this.draw(this.key, this.session)));
+  }
+
+  /** The mode of the message that is sent now; undefined: the session's. */
+  take() {
+    const mode = this.select.value.replace(ALWAYS, "") || undefined;
+    this.select.value = "";
+    this.explain();
+    return mode;
+  }
+
+  /** Who walks through the list with arrow keys passes others: for all messages it counts once they leave it. */
+  async settle() {
+    const { value } = this.select;
+    if (value.startsWith(ALWAYS)) {
+      this.select.value = "";
+      try {
+        await ask("PUT", at(this.key, "/busy"), { mode: value.slice(ALWAYS.length) || null });
+      } catch (error) {
+        this.problem(error);
+      }
+    }
+    this.explain();
+  }
+
+  explain() {
+    const { value } = this.select;
+    const own = value.startsWith(ALWAYS) ? "" : value;
+    const mode = own || value.slice(ALWAYS.length) || this.session?.busy;
+    const what = mode ? `${own ? "this message" : "all messages here"}: ${DOES[mode]}` : "as configured";
+    this.select.title = `While the agent is busy: ${what}`;
+  }
+
+  draw(key, session) {
+    if (key !== this.key) this.select.value = "";
+    this.key = key;
+    this.session = session;
+    if (!session) return show(this.select.parentElement, false);
+    say(this.usual, session.busy ? `usual: ${session.busy}` : "as usual");
+    this.explain();
+    const busy = session.state === "running" || session.state === "waiting" || session.busy || this.select.value;
+    show(this.select.parentElement, Boolean(busy) || document.activeElement === this.select);
+  }
+}

@@ -1,0 +1,59 @@
+// What a person does with a session as such: title, new chapter, put away, delete. Watchers elsewhere see it, too.
+
+import { ask, at } from "/page/api.js";
+import { byId, called, freshId, say, show } from "/page/dom.js";
+
+export class Manage {
+  /** opened() is the open session; problem(error) tells; changed() asks for the list anew. */
+  constructor({ opened, problem, changed }) {
+    this.opened = opened;
+    this.problem = problem;
+    this.changed = changed;
+    this.menu = byId("manage");
+    byId("do-rename").addEventListener("click", () => this.rename());
+    byId("do-chapter").addEventListener("click", () => this.act("POST", "/chapter", { by: "page", id: freshId() }));
+    byId("do-archive").addEventListener("click", () => this.act("PATCH", "", { archived: !this.archived }));
+    byId("do-delete").addEventListener("click", () => this.remove());
+    byId("rename-form").addEventListener("submit", () => this.renamed());
+    byId("delete-form").addEventListener("submit", () => this.act("DELETE", ""));
+    for (const button of document.querySelectorAll("dialog [data-close]")) {
+      button.addEventListener("click", () => button.closest("dialog").close());
+    }
+  }
+
+  draw(key, session, fresh) {
+    show(byId("manage-button"), Boolean(key) && !fresh);
+    this.archived = Boolean(session.archived);
+    say(byId("do-archive"), this.archived ? "Bring back to the list" : "Archive");
+  }
+
+  async act(method, rest, body) {
+    this.menu.hidePopover();
+    const { key } = this.opened();
+    try {
+      await ask(method, at(key, rest), body);
+    } catch (error) {
+      this.problem(error);
+    }
+    this.changed();
+  }
+
+  rename() {
+    this.menu.hidePopover();
+    const { view } = this.opened();
+    byId("rename-text").value = view.session.title || "";
+    byId("rename").showModal();
+    byId("rename-text").select();
+  }
+
+  renamed() {
+    return this.act("PATCH", "", { title: byId("rename-text").value.trim() || null });
+  }
+
+  remove() {
+    this.menu.hidePopover();
+    const { key, view } = this.opened();
+    say(byId("delete-what"), called({ title: view.session.title, key }));
+    byId("delete").showModal();
+  }
+}

@@ -1,0 +1,68 @@
+-- name: job_add
+-- a command is to run in the background: the row comes before the process
+INSERT INTO job(run, session, agent, turn, command, name, seconds, state, at)
+VALUES(:run, :session, :agent, :turn, :command, :name, :seconds, 'asked', :at) RETURNING id
+
+-- name: job_call_add
+-- a tool call that asked for a job
+INSERT INTO job_call(job, spawn, turn, conn, call, tool, args, again)
+VALUES(:job, :spawn, :turn, :conn, :call, :tool, :args, :again) RETURNING id
+
+-- name: job_by_call
+-- the same call again
+SELECT j.run, c.args FROM job_call c JOIN job j ON j.id = c.job WHERE c.spawn = :spawn AND c.call = :call
+
+-- name: job_calls_equal
+-- equal calls of this process in this turn (the re-issue rule)
+SELECT id, job, conn, tool, answered, again FROM job_call
+WHERE spawn = :spawn AND args = :args AND turn = :turn ORDER BY id
+
+-- name: job_call_answered
+-- the agent was given the answer; so is the call that this one re-issued
+UPDATE job_call SET answered = 1 WHERE id = coalesce(
+  (SELECT again FROM job_call WHERE spawn = :spawn AND call = :call),
+  (SELECT id FROM job_call WHERE spawn = :spawn AND call = :call))
+
+-- name: job_get
+-- one job, with the key of its session
+SELECT j.id, j.run, j.session, s.key, j.agent, j.turn, j.command, j.name, j.seconds, j.state, j.cancelled, j.code, j.error,
+  j.event, j.at, j.ended
+FROM job j JOIN session s ON s.id = j.session WHERE j.run = :run
+
+-- name: jobs_open_of_session
+-- how many jobs of a session are not over
+SELECT count(*) AS n FROM job WHERE session = :session AND ended IS NULL
+
+-- name: jobs_open_count
+-- how many are not over in all
+-- scans: the jobs that are not over: a limit of the configuration
+SELECT count(*) AS n FROM job WHERE ended IS NULL
+
+-- name: jobs_open
+-- the jobs that are not over, by session
+-- scans: the jobs that are not over: a limit of the configuration
+SELECT j.id, j.run, j.session, s.key, j.agent, j.turn, j.command, j.name, j.seconds, j.state, j.cancelled, j.code, j.error,
+  j.event, j.at, j.ended
+FROM job j JOIN session s ON s.id = j.session WHERE j.ended IS NULL ORDER BY j.session, j.id
+
+-- name: jobs_of_session
+-- the jobs of a session, newest first
+SELECT j.id, j.run, j.session, s.key, j.agent, j.turn, j.command, j.name, j.seconds, j.state, j.cancelled, j.code, j.error,
+  j.event, j.at, j.ended
+FROM job j JOIN session s ON s.id = j.session WHERE j.session = :session ORDER BY j.id DESC LIMIT :limit
+
+-- name: job_running
+-- its start was heard
+UPDATE job SET state = 'running' WHERE run = :run AND state = 'asked'
+
+-- name: job_over
+-- its end was heard, in the transaction that heard it
+UPDATE job SET state = :state, code = :code, event = :event, ended = :at WHERE run = :run AND ended IS NULL
+
+-- name: job_failed
+-- it could not be started; the agent is told so by its call
+UPDATE job SET state = 'failed', error = :error, ended = :at WHERE run = :run AND state = 'asked'
+
+-- name: job_cancel
+-- somebody wants it to end; the first is named
+UPDATE job SET cancelled = coalesce(cancelled, :by) WHERE run = :run AND ended IS NULL

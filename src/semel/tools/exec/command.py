@@ -1,0 +1,199 @@
+"""The command: a process in a session of its own, whose output is shown and kept, and whose end is known."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from semel.gateway.births import members
+from semel.tools.exec.output import Output
+
+QUIET = 0.2  # seconds without output, after its end, in which what it left behind may still speak
+LEAST_PATIENCE = 2.0  # seconds after its end in which processes that it left may go on printing
+
+
+class CannotRun(Exception):
+    """The command could not be started. `code` is the exit code that shells give for it: 126 or 127."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How it ended. `code` is 128 + n after signal n, as shells say."""
+
+    code: int
+    signal: str | None
+    seconds: float
+
+
+class Command:
+    """`start`, then `wait`; `signal` may be called in between, from a signal handler of the main thread, and `stop`
+    from another thread.
+
+    Its own session: Ctrl-C reaches it through us only, and a program that wants a terminal to ask on is told
+    that it has none, instead of being stopped in the background for ever. `env` and `cwd` left out: as we are;
+    `shown`: what it prints is passed on to our own stdout and stderr.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        output: Output,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        shown: bool = True,
+    ) -> None:
+        self.argv = list(argv)
+        self.output = output
+        self.env = env
+        self.cwd = cwd
+        self.shown = shown
+        self._process: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
+        self._asked = 0
+        self._over = threading.Event()
+        self._pumps: list[threading.Thread] = []
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    def start(self) -> None:
+        """Raises CannotRun."""
+        terminal = sys.stdin is None or sys.stdin.closed or sys.stdin.isatty()
+        self._began = time.monotonic()
+        try:
+            self._process = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.DEVNULL if terminal else None,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                env=self.env,
+                cwd=self.cwd,
+            )
+        except FileNotFoundError:
+            if self.cwd is not None and not self.cwd.is_dir():
+                raise CannotRun(126, f"{self.cwd}: no such directory") from None
+            raise CannotRun(127, f"{self.argv[0]}: no such command") from None
+        except OSError as error:
+            raise CannotRun(126, f"{self.argv[0]}: {error.strerror or error}") from None
+        assert self._process.stdout is not None and self._process.stderr is not None
+        for name, source, terminal_fd in (("out", self._process.stdout, 1), ("err", self._process.stderr, 2)):
+            pump = threading.Thread(target=self._pump, args=(name, source, terminal_fd), daemon=True)
+            self._pumps.append(pump)
+            pump.start()
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on to the whole group; the third one kills it."""
+        self._asked += 1
+        self._group(number if self._asked < 3 else signal.SIGKILL)
+
+    def stop(self, grace: float) -> None:
+        """SIGTERM for the whole group; what is there after `grace` seconds is killed. Returns when it has ended."""
+        self._group(signal.SIGTERM)
+        while not self._over.wait(grace):
+            self._group(signal.SIGKILL)
+
+    def wait(self, sweep: float | None = None) -> Ended:
+        """Until it ended and what it printed is here.
+
+        Processes that it left behind are not waited for; where `sweep` is given, those of its group are ended, and
+        get so many seconds for it.
+        """
+        assert self._process is not None
+        self._exit()
+        seconds = time.monotonic() - self._began
+        if sweep is not None:
+            self._sweep(sweep)
+        code = self._process.wait()
+        self._over.set()
+        for pump in self._pumps:
+            while pump.is_alive() and self._asked < 3:
+                pump.join(0.1)
+        self.output.end()
+        return Ended(128 - code, _name(-code), seconds) if code < 0 else Ended(code, None, seconds)
+
+    def _exit(self) -> None:
+        """Its exit, not reaped where that can be done: until then the number of its group stays its own."""
+        assert self._process is not None
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            self._process.wait()
+
+    def _sweep(self, grace: float) -> None:
+        """What the command left in its group."""
+        ends = time.monotonic() + grace
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if members(self.pid):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, number)
+            while members(self.pid) and time.monotonic() < ends:
+                time.sleep(0.02)
+
+    def _group(self, number: int) -> None:
+        if self.running:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+    def _pump(self, name: str, source: IO[bytes], terminal: int) -> None:
+        with source:
+            self._carry(name, source.fileno(), terminal)
+
+    def _carry(self, name: str, source: int, terminal: int) -> None:
+        """From a pipe to the spool and to the terminal, in this order."""
+        poll, shown = select.poll(), self.shown
+        poll.register(source, select.POLLIN | select.POLLHUP | select.POLLERR)
+        ends: float | None = None
+        while True:
+            ready = poll.poll(QUIET * 1000)
+            if self._over.is_set():
+                ends = ends or time.monotonic() + LEAST_PATIENCE
+                if not ready or time.monotonic() > ends:
+                    break
+            if ready:
+                chunk = os.read(source, 65536)
+                self.output.take(name, chunk)
+                if not chunk:
+                    break
+                shown = shown and _show(terminal, chunk)
+
+
+def _show(terminal: int, chunk: bytes) -> bool:
+    """False once nobody reads any more (`semel exec ... | head`): the command goes on all the same."""
+    while chunk:
+        try:
+            chunk = chunk[os.write(terminal, chunk) :]
+        except BlockingIOError:
+            select.select([], [terminal], [])
+        except OSError:
+            return False
+    return True
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

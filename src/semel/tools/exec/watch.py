@@ -1,0 +1,221 @@
+"""A command run and reported; and the runs of reporters that were killed, reported as lost."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from semel.gateway.births import identity
+from semel.tools.exec import reports
+from semel.tools.exec.command import CannotRun, Command, Ended
+from semel.tools.exec.output import Output
+from semel.tools.exec.reporter import Line, Reporter, Target
+from semel.tools.exec.spool import FINISHED, LOST, STARTED, Report, Run, Spool
+
+Say = Callable[[str], None]
+
+ROOM = 128 * 1024  # bytes kept free for the report of a command that fills the disk; with --attach as many as it takes
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+class Watch:
+    """One `semel exec -- CMD...`. Raises OSError from `open` if the spool cannot take it: nothing was started."""
+
+    def __init__(self, spool: Spool, to: Target, say: Say) -> None:
+        self.spool = spool
+        self.to = to
+        self.say = say
+        self.reporter = Reporter()
+        self.leave = threading.Event()
+        self._command: Command | None = None
+
+    def run(self, session: str, node: str, argv: Sequence[str], attach: bool, patience: float) -> int:
+        """The exit code of the command. Waits up to `patience` seconds for the report to be taken."""
+        about = {**reports.about(node, session, argv, time.time()), "to": self.to.told()}
+        run = self.spool.begin(secrets.token_hex(16), about, reports.ROOM + ROOM if attach else ROOM)
+        head, tail = (reports.ATTACHED, reports.ATTACHED) if attach else (0, reports.TAIL)
+        output = Output(run.output, head, tail)
+        with self._signals():
+            own = self.reporter.add(run, self.to)
+            self._take_over()
+            self.reporter.start()
+            code = self._see_through(run, own, Command(argv, output))
+            self._see_off(own, patience)
+        self._close()
+        return code
+
+    def _see_through(self, run: Run, own: Line, command: Command) -> int:
+        self._command = command
+        try:
+            ended, report = see_through(run, command, lambda: self.reporter.news(own))
+        except CannotRun as error:
+            self.say(f"{error}; nothing was run")
+            return error.code
+        if report.path is None:
+            self.say(f"the spool cannot take the report ({report.why}): it is in memory only until it is taken")
+        return ended.code
+
+    def _take_over(self) -> None:
+        try:
+            for run in self.spool.orphans():
+                adopt(run)
+                self.reporter.add(run, target(run, self.to))
+        except OSError as error:  # they wait for the next one; this run goes on
+            self.say(f"earlier runs in {self.spool.place} cannot be looked at: {error.strerror or error}")
+        for what in self.spool.damaged:
+            self.say(what)
+
+    def _see_off(self, own: Line, patience: float) -> None:
+        """Wait until the report is taken, and say why if it takes its time."""
+        if not self.reporter.wait([own], min(patience, 2.0), self.leave) and patience > 2.0:
+            self.say(
+                f"the report waits: {own.why or 'the gateway has not answered yet'}. Ctrl-C leaves it in the spool"
+            )
+            self.reporter.wait([own], patience - 2.0, self.leave)
+        told(own, self.say)
+
+    def _close(self) -> None:
+        if self.reporter.stop(1.0):
+            for line in self.reporter.lines:
+                line.run.close()
+
+    # ------------------------------------------------------------ signals
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Signals go to the command while it runs; after that they mean: wait no longer."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        ours = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+        for number in ours:
+            signal.signal(number, self._signalled)
+        try:
+            yield
+        finally:
+            for number in ours:
+                signal.signal(number, before[number])
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        if self._command is not None and self._command.running:
+            self._command.signal(number)
+        else:
+            self.leave.set()
+
+
+def see_through(
+    run: Run,
+    command: Command,
+    news: Callable[[], None],
+    *,
+    sweep: float | None = None,
+    stopped: Callable[[], dict[str, Any] | None] = lambda: None,
+) -> tuple[Ended, Report]:
+    """Start it, wait until it ended (`sweep`: see Command.wait), and put both into the spool; `news` is called then.
+
+    stopped: why it was ended, where it was (see reports.finished). Raises CannotRun; that is in the spool, too.
+    """
+    try:
+        command.start()
+    except CannotRun as error:
+        run.put(FINISHED, reports.not_started(run.id, run.about, error.code, str(error)))
+        news()
+        raise
+    run.began(command.pid, identity(command.pid), time.time())
+    run.put(STARTED, reports.started(run.id, run.about, command.pid))
+    news()
+    ended = command.wait(sweep)
+    report = run.put(FINISHED, reports.finished(run.id, run.about, ended, command.output, stopped()))
+    news()
+    return ended, report
+
+
+def flush(spools: Sequence[Spool], to: Target, override: bool, patience: float, say: Say) -> tuple[list[str], int]:
+    """Report what earlier runs left: (what was taken, how many runs are left). Runs that still have a reporter
+    are its own."""
+    reporter, leave = Reporter(), threading.Event()
+    for spool in spools:
+        for run in spool.orphans():
+            adopt(run)
+            reporter.add(run, to if override else target(run, to))
+        for what in spool.damaged:
+            say(what)
+    left = sum(len(spool.damaged) for spool in spools)
+    waiting = [(line, list(line.open)) for line in reporter.lines]
+    handler = signal.signal(signal.SIGINT, lambda *_: leave.set())
+    try:
+        reporter.start()
+        reporter.wait(reporter.lines, patience, leave)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    taken = [
+        f"{line.run.id} {report.kind} {line.run.about['session']}"
+        for line, reports_ in waiting
+        for report in reports_
+        if report.state == "taken"
+    ]
+    for line in reporter.lines:
+        told(line, say)
+        left += bool(line.open or line.refused)
+    if reporter.stop(1.0):
+        for line in reporter.lines:
+            line.run.close()
+    return taken, left
+
+
+def adopt(run: Run, end: Callable[[Run], bool] = lambda _: False) -> None:
+    """A run whose reporter is gone: if it had not told the end, nobody can any more, and that is what is told.
+
+    end: ends what is left of it, where that is wanted; True if there was something.
+    """
+    if run.over:
+        return
+    process = run.process
+    alive = process is not None and process["born"] is not None and identity(int(process["pid"])) == process["born"]
+    if run.unstarted:
+        run.put(LOST, reports.never_started(run.id, run.about))
+    else:
+        run.put(LOST, reports.lost(run.id, run.about, process, alive, run.output, killed=end(run)))
+
+
+def target(run: Run, otherwise: Target) -> Target:
+    """Where the run itself was told to report to."""
+    try:
+        return Target.of(run.about["to"])
+    except (KeyError, TypeError, AttributeError):
+        return otherwise
+
+
+def told(line: Line, say: Say) -> None:
+    """Nothing, where all was taken; else what was not, why, and where it is."""
+    for note in line.notes:
+        say(f"run {line.run.id}: {note}")
+    for report in line.refused:
+        say(f"the gateway refuses {report.kind} of run {line.run.id}: {report.why}")
+    open_ = line.open
+    if open_:
+        why = f": {line.why}" if line.why else ""
+        say(f"{' and '.join(report.kind for report in open_)} of run {line.run.id} not taken yet{why}")
+    if not open_ and not line.refused:
+        return
+    if any(report.path is None for report in (*open_, *line.refused)):
+        say(f"it could not be written to {line.run.place}; a later `semel exec` tells that the run was lost")
+    else:
+        say(f"kept in {line.run.place}; the next `semel exec` of this node, or `semel exec --flush`, sends it")
+
+
+def home(data_dir: Path) -> Path:
+    """Where the spools of all nodes are."""
+    return data_dir / "exec"
+
+
+def flushed_stdout() -> None:
+    """What Python holds back comes before what the command prints."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()

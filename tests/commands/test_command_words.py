@@ -1,0 +1,78 @@
+"""When a text is a command, and when it is a message that begins with a slash."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.law.commands import COMMANDS, Given, Message, Mistyped, distance, nearest, read
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_its_whole_first_word(name: str) -> None:
+    assert read(f"/{name}") == read(f"/{name} \n") == Given(name)
+    assert read(f" /{name}") == Message(f" /{name}")
+    assert read(f"say /{name}") == Message(f"say /{name}")
+    assert read(f"/{name}/x") == Message(f"/{name}/x")
+    assert read(f"/{name}.") == Message(f"/{name}.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/", "//", "/etc/hosts", "/newer", "/stop the presses", "/help me", "/new\nline", "/retry 3", "/history of Rome",
+     "/model is slow today", "/compact", "/review", "/clear", "/usr", "/ stop", "/1", "//host/share", "// a comment",
+     "/queued up", "/status?", "/new!"],
+)  # fmt: skip
+def test_other_text_that_begins_with_a_slash_is_a_message_unchanged(text: str) -> None:
+    assert read(text) == Message(text)
+
+
+def test_what_follows_a_command_is_what_it_takes() -> None:
+    assert read("/model gpt-5") == Given("model", "gpt-5")
+    assert read("/mode plan ") == Given("mode", "plan")
+    assert read("/history 20") == Given("history", "20")
+    assert read("/queue then do this\nand that") == Message("then do this\nand that", "queue")
+    assert read("/steer /etc/hosts") == Message("/etc/hosts", "steer")
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [("/stpo", "stop"), ("/Stop", "stop"), ("/stopp", "stop"), ("/sto", "stop"), ("/modes", "mode"), ("/statsu", "status"),
+     ("/hlep", "help"), ("/retyr", "retry"), ("/steeer", "steer"), ("/hystori", "history"), ("/models ", "model")],
+)  # fmt: skip
+def test_a_slip_of_the_fingers_is_held_back_with_the_nearest_command(text: str, nearest: str) -> None:
+    assert read(text) == Mistyped(text.strip()[1:], nearest)
+
+
+def test_a_command_of_the_agents_own_is_no_slip() -> None:
+    assert read("/modes", own={"modes"}) == Message("/modes")
+    assert read("/stop", own={"stop"}) == Given("stop")  # the gateway's own goes first; //stop is the agent's
+
+
+@pytest.mark.parametrize("text", ["/stop", "/stpo", "/queue later", "/history 3", "//stop", "///status"])
+def test_two_slashes_say_it_to_the_agent(text: str) -> None:
+    assert read(f"/{text}") == Message(text)
+
+
+@given(st.text(st.sampled_from("/stopnew \n"), max_size=12) | st.text(max_size=20).map(lambda text: "/" + text))
+def test_every_text_can_be_said_and_none_is_shortened_but_by_an_escape(text: str) -> None:
+    found = read(text)
+    if isinstance(found, Message) and found.mode is None:
+        assert found.text == text or (text.startswith("//") and found.text == text[1:])
+    said = read("/" + text) if text.startswith("/") else read(text)
+    if not isinstance(found, Message) or found.mode is not None or found.text != text:
+        assert said == Message(text), "one more slash says exactly that"
+
+
+def test_a_very_long_run_of_slashes_is_read_at_once() -> None:
+    text = "/" * 1_000_000
+    assert read(text) == Message(text)
+    assert read("/stop" + " " * 1_000_000 + "x" * 10) == Message("/stop" + " " * 1_000_000 + "x" * 10)
+
+
+def test_distances() -> None:
+    assert [distance(a, b) for a, b in [("", "ab"), ("stop", "stop"), ("stpo", "stop"), ("stp", "stop"), ("a", "b")]] == [
+        2, 0, 1, 1, 1,
+    ]  # fmt: skip
+    assert nearest("xyzzy") is None

@@ -1,0 +1,191 @@
+"""Commands on a running gateway: heard once, done once, answered by a notice, never given to the agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from command_world import answer, command, exists, given
+from gateway_world import World, script, until
+
+from semel.gateway.commands import Wanted
+from semel.gateway.settings import ChannelSettings
+from semel.gateway.ports import Safety
+from semel.testing.channels import FakeChannel
+
+
+async def test_a_command_is_answered_and_the_agent_never_hears_of_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with World(tmp_path, args=("--log", str(log))) as w:
+        await w.ask("hello")
+        assert "State: idle" in await command(w, "/status", sender="Ada")
+        assert "/retry" in await command(w, "/help")
+        assert "user: hello" in await command(w, "/history")
+        assert "ended well" in await command(w, "/retry")
+        assert await command(w, "/stop") == "Nothing runs here."
+        await w.ask("bye")
+        assert [text.splitlines()[-1] for text in given(log)] == ["hello", "bye"]
+        assert not any("status" in text.lower() for text in given(log))
+        rows = await w.entries()
+        asked = next(row for row in rows if row["text"] == "/status")
+        assert (asked["role"], asked["kind"], asked["sender"]) == ("user", "command", "Ada")
+        story = await w.gateway.why(f"e{asked['event']}")
+        assert any("answered in entry" in line["text"] for line in story["lines"])
+
+
+async def test_a_command_that_is_delivered_again_is_done_once(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script({"error": {"code": 1, "message": "broken"}}))
+        first = await w.gateway.say("s", "/retry", key="r1", source="channel:hook")
+        again = await w.gateway.say("s", "/retry", key="r1", source="channel:hook")
+        assert (first.event, first.status, again.event, again.status) == (again.event, "accepted", first.event, "duplicate")
+        assert "runs again" in await answer(w, first.event)
+        await w.idle()
+        other = await w.gateway.say("s", "/stop", key="r1", source="channel:hook")
+        assert other.status == "conflict"
+        assert len([row for row in await w.entries() if row.get("kind") == "turn.failed"]) == 2
+        assert len([row for row in await w.entries() if row["text"] == "/retry"]) == 1
+
+
+async def test_a_message_and_a_command_under_one_key_are_a_conflict(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        assert (await w.gateway.say("s", "//status", key="k")).status == "accepted"
+        assert (await w.gateway.say("s", "/status", key="k")).status == "conflict"
+        assert (await w.gateway.say("s", "//status", key="k")).status == "duplicate"
+        await w.idle()
+        assert await w.texts("s", "user") == ["/status"]
+
+
+async def test_stop_stops_the_turn_that_ran_and_no_later_one(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script("began", {"touch": str(tmp_path / "a")}, {"hang": True}))
+        await until(exists(tmp_path / "a"))
+        assert "is being stopped" in await command(w, "/stop", sender="Ada")
+        await w.idle()
+        assert "Stopped by Ada." in await w.texts("s", "notice")
+        await w.gateway.say("s", "/stop")
+        assert "said" in (await w.ask(script("said")))[-1]
+
+
+async def test_retry_runs_a_failed_turn_again_without_a_second_message(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        steps = {"attempts": [[{"error": {"code": 1, "message": "broken"}}], ["well now"]], "name": "n"}
+        await w.ask(script(**steps))
+        assert "failed" in await command(w, "/status")
+        assert "runs again" in await command(w, "/retry")
+        await w.idle()
+        assert await w.texts("s", "agent") == ["well now"]
+        assert len(await w.texts("s", "user")) == 3  # the message once, and two commands
+        turns = [row["turn"] for row in await w.entries() if row["role"] == "agent"]
+        assert "ended well" in await command(w, "/retry")
+        assert turns == [2]
+
+
+async def test_retry_while_a_turn_runs_is_refused(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script({"touch": str(tmp_path / "a")}, {"hang": True}))
+        await until(exists(tmp_path / "a"))
+        assert "/stop it first" in await command(w, "/retry")
+        await command(w, "/stop")
+        await w.idle()
+        assert "runs again" in await command(w, "/retry")
+        await until(exists(tmp_path / "a"))
+        await command(w, "/stop")
+        await w.idle()
+
+
+async def test_modes_and_models_are_listed_and_switched(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        assert "say something first" in await command(w, "/mode")
+        await w.ask("hello")
+        assert await command(w, "/mode") == "Modes:\n* auto\n- ask"
+        assert await command(w, "/mode ASK") == "The mode is ask now."
+        assert await command(w, "/mode") == "Modes:\n- auto\n* ask"
+        assert "There are: demo-brisk, demo-slow" in await command(w, "/model gpt-9")
+        assert await command(w, "/model demo-slow") == "The model is demo-slow now."
+        assert "Model: demo-slow" in await command(w, "/status")
+
+
+async def test_queue_and_steer_say_a_text_or_set_the_sessions_mode(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script({"touch": str(tmp_path / "a")}, {"wait": str(tmp_path / "b")}))
+        await until(exists(tmp_path / "a"))
+        heard = await w.gateway.say("s", "/queue " + script("second"))
+        assert heard.waiting == "queue"
+        assert "joins it" in await command(w, "/steer")
+        assert (await w.gateway.session("s"))["busy"] == "steer"
+        assert "waits" in await command(w, "/queue")
+        assert (await w.gateway.session("s"))["busy"] == "queue"
+        (tmp_path / "b").touch()
+        await w.idle()
+        assert (await w.texts("s", "agent"))[-1] == "second"
+        assert script("second") in await w.texts("s", "user")
+
+
+async def test_a_slip_is_told_and_the_agents_own_commands_pass(tmp_path: Path) -> None:
+    own = {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "modes", "description": "d"}]}
+    async with World(tmp_path) as w:
+        assert "did you mean /mode?" in await command(w, "/modes")
+        await w.ask(script({"update": own}, "ready"))
+        assert "You said: /modes" in (await w.ask("/modes"))[-1]
+        assert "You said: /etc/hosts" in (await w.ask("/etc/hosts"))[-1]
+        assert "You said: /stop the presses" in (await w.ask("/stop the presses"))[-1]
+        assert "You said: /stop" in (await w.ask("//stop"))[-1]
+        assert (await w.texts("s", "user"))[-1] == "/stop"
+
+
+async def test_what_programs_send_is_never_a_command(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", "/new", automatic=True)
+        await w.gateway.report("s", "exec.finished", "/stop")
+        await w.idle()
+        assert [row.get("kind") for row in await w.entries() if row["role"] != "agent"] == [None, "exec.finished"]
+
+
+async def test_an_answer_reaches_the_person_in_a_chat(tmp_path: Path) -> None:
+    chat = FakeChannel("chat", Safety.IDEMPOTENT, max_len=400)
+    settings = {"chat": ChannelSettings("chat", "fake")}
+    async with World(tmp_path, channels={"chat": chat}, channel_settings=settings) as w:
+        await w.gateway.inbox.hear(source="channel:chat", session="demo:chat:room", key="1", text="/help", sender="Ada")
+        await w.gateway.inbox.hear(source="channel:chat", session="demo:chat:room", key="1", text="/help", sender="Ada")
+
+        async def all_left() -> bool:
+            return sum(map(len, chat.platform.shown("room"))) > 400
+
+        await until(all_left)  # a long answer leaves in parts
+        assert len(chat.platform.shown("room")) > 1
+        assert all(len(text) <= 400 for text in chat.platform.shown("room"))
+        assert "/retry" in "".join(chat.platform.shown("room"))
+        assert await w.texts("demo:chat:room", "agent") == []
+
+
+async def test_one_place_decides_who_may(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("hello")
+        seen: list[Wanted] = []
+
+        def only_ada(wanted: Wanted) -> str | None:
+            seen.append(wanted)
+            return None if wanted.sender == "Ada" else "Only Ada may do that."
+
+        w.gateway.commands.may = only_ada
+        assert await command(w, "/new", sender="Bob") == "Only Ada may do that."
+        assert "chapter" not in await w.gateway.session("s")
+        assert "new chapter" in await command(w, "/new", sender="Ada")
+        assert [(one.name, one.sender, one.sessions) for one in seen] == [("new", "Bob", ("s",)), ("new", "Ada", ("s",))]
+
+
+async def test_a_command_that_was_heard_and_not_done_is_done_by_the_next_gateway(tmp_path: Path) -> None:
+    w = World(tmp_path)
+    await w.start()
+    await w.gateway.say("s", script({"touch": str(tmp_path / "a")}, {"hang": True}))
+    await until(exists(tmp_path / "a"))
+    w.gateway.commands.heed = lambda session: None  # type: ignore[method-assign]  # as if killed right there
+    heard = await w.gateway.say("s", "/stop", sender="Ada")
+    await w.stop()
+    async with World(tmp_path) as w:
+        assert await answer(w, heard.event) == "The turn that ran is stopped."
+        await w.idle()
+        assert "Stopped by Ada." in await w.texts("s", "notice")
+        assert "runs again" in await command(w, "/retry")
+        await command(w, "/stop")
+        await w.idle()

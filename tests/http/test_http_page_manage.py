@@ -1,0 +1,53 @@
+"""The page's menu of a session: a title, put away, deleted; and a page that shows what is deleted leaves it."""
+
+from __future__ import annotations
+
+import browser
+import pytest
+from browser import Browser
+from live_house import LiveHouse, shows, visit
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
+
+
+def pick(page: Browser, button: str) -> None:
+    page.until(lambda: page.run("!document.querySelector('#manage-button').hidden"), "the menu's button")
+    page.click("#manage-button")
+    page.click(button)
+
+
+def test_a_session_is_renamed_from_its_menu(page: Browser, live: LiveHouse) -> None:
+    live.do(lambda: live.script().entry("user", "hello"))
+    visit(page, live)
+    pick(page, "#do-rename")
+    page.run("document.querySelector('#rename-text').value = 'Garden'")
+    page.click("#rename-form [type=submit]")
+    shows(page, "#title", "Garden")
+    page.until(lambda: "Garden" in page.texts("#sessions b"), "the list tells it, too")
+
+
+def test_an_archived_session_leaves_the_list_and_is_found_among_the_archived(page: Browser, live: LiveHouse) -> None:
+    live.do(lambda: live.script().entry("user", "hello"))
+    live.do(lambda: live.script("other").entry("user", "hi"))
+    visit(page, live)
+    pick(page, "#do-archive")
+    shows(page, "#sessions b", "other")
+    page.click("#archived")
+    shows(page, "#sessions b", "s")
+    page.click("#archived")
+    shows(page, "#sessions b", "other")
+
+
+def test_a_page_leaves_a_session_that_is_deleted(page: Browser, live: LiveHouse) -> None:
+    live.do(lambda: live.script().entry("user", "hello"))
+    live.do(lambda: live.script("other").entry("user", "hi there"))
+    visit(page, live)
+    pick(page, "#do-delete")
+    shows(page, "#delete-what", "s")
+    page.click("#delete [data-close]")
+    assert page.texts("#rows .body") == ["hello"]
+    pick(page, "#do-delete")
+    page.click("#delete-form [type=submit]")
+    shows(page, "#rows .body", "hi there")
+    shows(page, "#sessions b", "other")
+    assert page.run("decodeURIComponent(location.hash)") == "#/s/other"

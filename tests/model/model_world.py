@@ -1,0 +1,82 @@
+"""A whole gateway around a model agent and a scripted model API: real ledger, real HTTP, real commands."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "gateway"))
+
+from gateway_world import World, until
+from model_server import Answer, ModelServer, Request
+
+from semel.agents.acp import kill_group_if_same
+from semel.agents.model import ModelAgent
+from semel.gateway import Gateway
+from semel.gateway.ports import Launch
+from semel.gateway.settings import AgentSettings, GatewaySettings, McpSettings, ModelSettings
+from semel.ledger.store import Store
+from semel.tools.inside import InsideTools
+
+__all__ = ["Answer", "McpSettings", "ModelServer", "ModelWorld", "Request", "door", "until"]
+
+Json = dict[str, Any]
+
+
+def door(launch: Launch) -> InsideTools:
+    assert launch.inside is not None
+    return InsideTools(launch.inside.call, launch.token)
+
+
+class ModelWorld(World):
+    """`provider`: "openai-chat", "openai" or "anthropic". `model`: what differs in ModelSettings."""
+
+    def __init__(self, path: Path, api: ModelServer, provider: str = "openai-chat", **settings: Any) -> None:
+        self.path = path
+        self.api = api
+        self.work = path / "work"
+        self.work.mkdir(exist_ok=True)
+        self.channels = settings.pop("channels", {})
+        if "channel_settings" in settings:
+            settings["channels"] = settings.pop("channel_settings")
+        url = api.url if provider == "anthropic" else f"{api.url}/v1"
+        model = ModelSettings(f"{provider}:claude-opus-5", "sk-secret", url, **settings.pop("model", {}))
+        agent = AgentSettings(
+            "main", (), self.work, kind="model", env=settings.pop("env", {}), model=model,
+            permissions=settings.pop("permissions", "allow"), attempts=settings.pop("attempts", 1),
+        )  # fmt: skip
+        self.settings = GatewaySettings(
+            data_dir=path, ledger=path / "ledger.db", agents={"main": agent}, grace_s=0.2, **settings
+        )
+
+    async def start(self) -> ModelWorld:
+        store = await asyncio.to_thread(Store.open, self.settings.ledger)
+        agents = {name: ModelAgent(agent, door) for name, agent in self.settings.agents.items()}
+        self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap)
+        await self.gateway.start()
+        return self
+
+    async def items(self, kind: str, session: str = "s") -> list[Json]:
+        """The items of one kind, in the order of the view."""
+        async for told in self.gateway.watch(session, None):
+            return [item for item in told["items"] if item["kind"] == kind]
+        return []
+
+    async def item(self, kind: str, session: str = "s", **fields: Any) -> Json:
+        """The first item of that kind with these fields, waited for."""
+        found: list[Json] = []
+
+        async def there() -> bool:
+            found[:] = [
+                one for one in await self.items(kind, session) if all(one.get(k) == v for k, v in fields.items())
+            ]
+            return bool(found)
+
+        await until(there)
+        return found[0]
+
+
+def _reap(left: Any) -> bool:
+    return left.pid is not None and kill_group_if_same(left.pid, left.pgid, left.born)

@@ -1,0 +1,92 @@
+"""MCP servers as a model's tools: named after their server, asked for, and gone with the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from model_world import Answer, McpSettings, ModelServer, ModelWorld, until
+
+SERVER = Path(__file__).parent / "mcp_server.py"
+
+
+@asynccontextmanager
+async def over_http(path: Path) -> AsyncIterator[McpSettings]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    null = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(sys.executable, str(SERVER), str(port), stdout=null, stderr=null)
+
+    async def listens() -> bool:
+        assert process.returncode is None
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return False
+        writer.close()
+        await writer.wait_closed()
+        return True
+
+    try:
+        await until(listens)
+        yield McpSettings(url=f"http://127.0.0.1:{port}/mcp")
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def over_stdio(path: Path) -> AsyncIterator[McpSettings]:
+    yield McpSettings((sys.executable, str(SERVER)), env={"GIVEN": "yes"})
+
+
+@pytest.mark.parametrize("connect", [over_stdio, over_http])
+async def test_tools_of_a_server_are_called_and_shown(tmp_path: Path, connect: Any) -> None:
+    answers = [
+        Answer([], calls=[("num_add", {"a": 2, "b": 3}), ("num_fail", {"why": "no reason"})]),
+        Answer(["Five."]),
+    ]
+    async with connect(tmp_path) as server, ModelServer(*answers) as api:
+        mcp = {"num": server}
+        async with ModelWorld(tmp_path, api, model={"mcp": mcp}) as w:
+            assert await w.ask("Add") == ["Five."]
+            told = [text for role, text in api.requests[1].talk if role == "result"]
+            assert "5" in told[0]
+            assert "Error executing tool fail" in told[1]
+            items = await w.items("tool")
+            assert [(one["title"], one["status"]) for one in items] == [("num_add", "done"), ("num_fail", "failed")]
+            assert items[0]["input"] == {"a": 2, "b": 3}
+
+
+async def test_a_server_is_asked_for_and_finds_none_of_our_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
+    answers = [Answer([], calls=[("num_environment", {})]), Answer(["Ok"])]
+    async with over_stdio(tmp_path) as server, ModelServer(*answers) as api:
+        mcp = {"num": server}
+        async with ModelWorld(tmp_path, api, permissions="ask", model={"mcp": mcp}) as w:
+            await w.gateway.say("s", "Go")
+            item = await w.item("permission", state="open", title="num_environment")
+            await w.gateway.answer("s", item["id"], "allow", "me")
+            await w.idle()
+            [told] = [text for role, text in api.requests[1].talk if role == "result"]
+            assert "GIVEN" in told
+            assert "OPENAI_API_KEY" not in told
+
+
+async def test_a_server_that_does_not_start_is_told_and_the_session_lives_on(tmp_path: Path) -> None:
+    async with ModelServer(Answer(["Ok"])) as api:
+        mcp = {"gone": McpSettings(("/nonexistent/server",))}
+        async with ModelWorld(tmp_path, api, model={"mcp": mcp}) as w:
+            await w.ask("Hi")
+            [notice] = await w.texts("s", "notice")
+            assert "the MCP server 'gone' of agent 'main' does not answer" in notice
+            assert api.requests == []

@@ -1,0 +1,160 @@
+"""A model speaks by tool and by text: each thing once, in order, also what a steered message asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from model_world import Answer, ModelServer, ModelWorld, until
+
+from semel.gateway.settings import DestinationSettings
+
+PROVIDERS = ("openai-chat", "openai", "anthropic")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_closing_text_that_repeats_what_was_sent_is_shown_once(tmp_path: Path, provider: str) -> None:
+    answers = [
+        Answer([], calls=[("send_message", {"text": "The build is green."})]),
+        Answer(["The build ", "is green."]),
+    ]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, provider) as w:
+        assert await w.ask("Build") == ["The build is green."]
+        [entry] = [e for e in await w.entries() if e["role"] == "agent"]
+        assert entry["echoes"] == 1
+        [told] = [text for role, text in api.requests[1].talk if role == "result"]
+        assert told.startswith("sent (id c")
+
+
+async def test_text_before_a_call_is_recorded_before_it_and_other_text_is_said(tmp_path: Path) -> None:
+    answers = [Answer(["Let me see."], calls=[("send_message", {"text": "Half way."})]), Answer(["All done."])]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api) as w:
+        assert await w.ask("Go") == ["Let me see.", "Half way.", "All done."]
+        [item] = await w.items("tool")
+        assert (item["title"], item["status"]) == ("Send a message now", "done")
+        assert item["input"] == {"text": "Half way."}
+        claims = await w.gateway.record.read(lambda tx: [tx.one("claim_get", id=n) for n in (1, 2, 3)])
+        assert [(c.how, c.tool) for c in claims] == [("block", None), ("tool", "1.1"), ("block", None)]
+
+
+async def test_a_wrong_call_of_our_own_tool_tells_what_to_change(tmp_path: Path) -> None:
+    calls = [("send_message", {"message": "x"}), ("send_message", {"text": "x", "to": "nowhere"})]
+    async with ModelServer(Answer([], calls=calls), Answer(["Ok"])) as api, ModelWorld(tmp_path, api) as w:
+        assert await w.ask("Go") == ["Ok"]
+        told = [text for role, text in api.requests[1].talk if role == "result"]
+        assert "has no argument 'message'" in told[0]
+        assert told[1].startswith("refused:")
+
+
+async def test_files_of_the_workspace_are_sent_and_questions_asked(tmp_path: Path) -> None:
+    calls = [("send_file", {"path": "a.txt", "text": "Here"}), ("ask", {"question": "Which?", "options": ["x", "y"]})]
+    async with ModelServer(Answer([], calls=calls), Answer(["Ok"])) as api, ModelWorld(tmp_path, api) as w:
+        (w.work / "a.txt").write_text("content")
+        await w.ask("Go")
+        entries = [e for e in await w.entries() if e["role"] == "agent"]
+        assert [e.get("kind") for e in entries] == ["file", "ask", None]
+        assert entries[0]["files"][0]["name"] == "a.txt"
+        [item] = await w.items("ask")
+        await w.gateway.answer("s", item["id"], "y", "me")
+
+
+async def test_a_steered_message_is_read_before_the_next_request_of_the_turn(tmp_path: Path) -> None:
+    answers = [
+        Answer([], calls=[("shell", {"command": "while [ ! -e go ]; do sleep 0.02; done; echo over"})]),
+        Answer(["Both done."]),
+    ]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api) as w:
+        await w.gateway.say("s", "First")
+        await w.item("tool", status="running")
+        await w.gateway.say("s", "Second", busy="steer")
+
+        async def joined() -> bool:
+            return any(e.get("joined") for e in await w.entries())
+
+        await until(joined)
+        (w.work / "go").touch()
+        await w.idle()
+        assert await w.texts("s", "agent") == ["Both done."]
+        assert [text for role, text in api.requests[1].talk if role == "user"] == ["First", "Second"]
+        assert len(api.requests) == 2
+
+
+async def test_a_message_steered_into_the_last_answer_gets_one_request_more(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    first = Answer(["To the ", "first."], gate=gate)
+    async with ModelServer(first, Answer(["To the second."])) as api, ModelWorld(tmp_path, api) as w:
+        await w.gateway.say("s", "First")
+        await asyncio.wait_for(first.reached.wait(), 30)
+        await w.gateway.say("s", "Second", busy="steer")
+
+        async def joined() -> bool:
+            return any(e.get("joined") for e in await w.entries())
+
+        await until(joined)
+        gate.set()
+        await w.idle()
+        assert await w.texts("s", "agent") == ["To the first.", "To the second."]
+        assert api.requests[1].talk == [("user", "First"), ("assistant", "To the first."), ("user", "Second")]
+        turns = {e["turn"] for e in await w.entries() if e["role"] == "agent"}
+        assert len(turns) == 1
+
+
+async def test_a_steered_answer_that_repeats_the_first_is_an_honest_repeat(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    first = Answer(["Yes, of course I will."], gate=gate)
+    async with ModelServer(first, Answer(["Yes, of course I will."])) as api, ModelWorld(tmp_path, api) as w:
+        await w.gateway.say("s", "First")
+        await asyncio.wait_for(first.reached.wait(), 30)
+        await w.gateway.say("s", "Second", busy="steer")
+
+        async def joined() -> bool:
+            return any(e.get("joined") for e in await w.entries())
+
+        await until(joined)
+        gate.set()
+        await w.idle()
+        assert await w.texts("s", "agent") == ["Yes, of course I will."] * 2
+
+
+async def test_a_turn_ends_at_its_limit_of_requests(tmp_path: Path) -> None:
+    answers = [Answer([], calls=[("list", {})]) for _ in range(5)]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, model={"max_requests": 3}) as w:
+        await w.ask("Go")
+        assert len(api.requests) == 3
+        assert "limit of model requests" in (await w.texts("s", "notice"))[0]
+
+
+async def test_results_that_outgrow_the_context_give_way_to_newer_ones(tmp_path: Path) -> None:
+    answers = [*(Answer([], calls=[("read", {"path": "big"})]) for _ in range(5)), Answer(["Read."])]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, model={"context": 6_000}) as w:
+        (w.work / "big").write_text("0123456789" * 500)
+        assert await w.ask("Go") == ["Read."]
+        told = [text for role, text in api.requests[-1].talk if role == "result"]
+        assert "taken out to make room" in told[0]
+        assert told[-1].startswith("0123456789")
+        assert len(told) == 5
+
+
+async def test_an_address_that_nobody_has_is_corrected_with_the_answer_in_mind(tmp_path: Path) -> None:
+    answers = [Answer(['<message to="tem">Deployed.</message>']), Answer(['<message to="team">Deployed.</message>'])]
+    team = {"team": DestinationSettings("team", "web", "team", ("*",))}
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, destinations=team) as w:
+        await w.ask("Tell the team")
+        said = [(e["text"], e.get("to")) for e in await w.entries() if e["role"] == "agent"]
+        assert said == [("Deployed.", "web:team")]
+        talk = api.requests[1].talk
+        assert talk[-2] == ("assistant", '<message to="tem">Deployed.</message>')
+        assert "your text was held back" in talk[-1][1]
+
+
+async def test_how_to_speak_elsewhere_is_known_in_every_turn(tmp_path: Path) -> None:
+    team = {"team": DestinationSettings("team", "web", "team", ("*",))}
+    async with (
+        ModelServer(Answer(["a1"]), Answer(["a2"])) as api,
+        ModelWorld(tmp_path, api, destinations=team) as w,
+    ):
+        await w.ask("u1")
+        await w.ask("u2")
+        assert ['<message to="NAME">' in request.system for request in api.requests] == [True, True]
+        assert api.requests[0].system == api.requests[1].system

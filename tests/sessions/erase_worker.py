@@ -1,0 +1,33 @@
+"""Deletes a session as a process of its own, and kills itself after so many steps.
+
+    python erase_worker.py LEDGER SESSION STEPS
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from semel.ledger import erase, sessions, views
+from semel.ledger.store import Store
+
+
+def main(ledger: Path, key: str, steps: int) -> None:
+    store = Store.open_sync(ledger)
+    row = store.look(views.find, key)
+    if row is not None:
+        store.apply(sessions.delete, row.id)
+    done, left = 0, store.look(erase.left)
+    while left and done < steps:
+        if store.apply(erase.step, left[0]) == "done":
+            left = left[1:]
+        done += 1
+    if left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    store.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
