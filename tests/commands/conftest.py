@@ -6,4 +6,6 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS / room) for room in ("gateway", "system", "background", "http")] + [str(Path(__file__).parent)]
+sys.path[:0] = [str(TESTS / room) for room in ("gateway", "system", "background", "http")] + [
+    str(Path(__file__).parent)
+]

@@ -38,7 +38,8 @@ def test_what_follows_a_command_is_what_it_takes() -> None:
 
 @pytest.mark.parametrize(
     ("text", "nearest"),
-    [("/stpo", "stop"), ("/Stop", "stop"), ("/stopp", "stop"), ("/sto", "stop"), ("/modes", "mode"), ("/statsu", "status"),
+    [("/stpo", "stop"), ("/Stop", "stop"), ("/stopp", "stop"), ("/sto", "stop"), ("/modes", "mode"),
+     ("/statsu", "status"),
      ("/hlep", "help"), ("/retyr", "retry"), ("/steeer", "steer"), ("/hystori", "history"), ("/models ", "model")],
 )  # fmt: skip
 def test_a_slip_of_the_fingers_is_held_back_with_the_nearest_command(text: str, nearest: str) -> None:
@@ -72,7 +73,6 @@ def test_a_very_long_run_of_slashes_is_read_at_once() -> None:
 
 
 def test_distances() -> None:
-    assert [distance(a, b) for a, b in [("", "ab"), ("stop", "stop"), ("stpo", "stop"), ("stp", "stop"), ("a", "b")]] == [
-        2, 0, 1, 1, 1,
-    ]  # fmt: skip
+    pairs = [("", "ab"), ("stop", "stop"), ("stpo", "stop"), ("stp", "stop"), ("a", "b")]
+    assert [distance(a, b) for a, b in pairs] == [2, 0, 1, 1, 1]
     assert nearest("xyzzy") is None

@@ -8,8 +8,8 @@ from command_world import answer, command, exists, given
 from gateway_world import World, script, until
 
 from semel.gateway.commands import Wanted
-from semel.gateway.settings import ChannelSettings
 from semel.gateway.ports import Safety
+from semel.gateway.settings import ChannelSettings
 from semel.testing.channels import FakeChannel
 
 
@@ -37,7 +37,12 @@ async def test_a_command_that_is_delivered_again_is_done_once(tmp_path: Path) ->
         await w.ask(script({"error": {"code": 1, "message": "broken"}}))
         first = await w.gateway.say("s", "/retry", key="r1", source="channel:hook")
         again = await w.gateway.say("s", "/retry", key="r1", source="channel:hook")
-        assert (first.event, first.status, again.event, again.status) == (again.event, "accepted", first.event, "duplicate")
+        assert (first.event, first.status, again.event, again.status) == (
+            again.event,
+            "accepted",
+            first.event,
+            "duplicate",
+        )
         assert "runs again" in await answer(w, first.event)
         await w.idle()
         other = await w.gateway.say("s", "/stop", key="r1", source="channel:hook")
@@ -171,7 +176,10 @@ async def test_one_place_decides_who_may(tmp_path: Path) -> None:
         assert await command(w, "/new", sender="Bob") == "Only Ada may do that."
         assert "chapter" not in await w.gateway.session("s")
         assert "new chapter" in await command(w, "/new", sender="Ada")
-        assert [(one.name, one.sender, one.sessions) for one in seen] == [("new", "Bob", ("s",)), ("new", "Ada", ("s",))]
+        assert [(one.name, one.sender, one.sessions) for one in seen] == [
+            ("new", "Bob", ("s",)),
+            ("new", "Ada", ("s",)),
+        ]
 
 
 async def test_a_command_that_was_heard_and_not_done_is_done_by_the_next_gateway(tmp_path: Path) -> None:

@@ -10,6 +10,11 @@ from live_house import LiveHouse, shows, visit
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
 
+def say(live: LiveHouse, key: str, text: str) -> None:
+    script = live.script(key)
+    live.do(lambda: script.entry("user", text))
+
+
 def pick(page: Browser, button: str) -> None:
     page.until(lambda: page.run("!document.querySelector('#manage-button').hidden"), "the menu's button")
     page.click("#manage-button")
@@ -17,7 +22,7 @@ def pick(page: Browser, button: str) -> None:
 
 
 def test_a_session_is_renamed_from_its_menu(page: Browser, live: LiveHouse) -> None:
-    live.do(lambda: live.script().entry("user", "hello"))
+    say(live, "s", "hello")
     visit(page, live)
     pick(page, "#do-rename")
     page.run("document.querySelector('#rename-text').value = 'Garden'")
@@ -27,8 +32,8 @@ def test_a_session_is_renamed_from_its_menu(page: Browser, live: LiveHouse) -> N
 
 
 def test_an_archived_session_leaves_the_list_and_is_found_among_the_archived(page: Browser, live: LiveHouse) -> None:
-    live.do(lambda: live.script().entry("user", "hello"))
-    live.do(lambda: live.script("other").entry("user", "hi"))
+    say(live, "s", "hello")
+    say(live, "other", "hi")
     visit(page, live)
     pick(page, "#do-archive")
     shows(page, "#sessions b", "other")
@@ -39,8 +44,8 @@ def test_an_archived_session_leaves_the_list_and_is_found_among_the_archived(pag
 
 
 def test_a_page_leaves_a_session_that_is_deleted(page: Browser, live: LiveHouse) -> None:
-    live.do(lambda: live.script().entry("user", "hello"))
-    live.do(lambda: live.script("other").entry("user", "hi there"))
+    say(live, "s", "hello")
+    say(live, "other", "hi there")
     visit(page, live)
     pick(page, "#do-delete")
     shows(page, "#delete-what", "s")

@@ -29,6 +29,7 @@ class Model:
         self.waiting: dict[str, list[int]] = {k: [] for k in HOMES}  # events no turn has taken
         self.waking: dict[str, set[int]] = {k: set() for k in HOMES}
         self.bound: dict[str, list[int]] = {k: [] for k in HOMES}  # events of the unfinished turn
+        self.shown: dict[str, set[int]] = {k: set() for k in HOMES}  # those that people were told to wait
         self.steering: dict[str, set[int]] = {k: set() for k in HOMES}  # those that are to join the running turn
         self.put_off_until: dict[str, int] = {}  # sessions whose turn is tried again, and when
         self.first: dict[tuple[str, str], tuple[int, bytes]] = {}  # (source, key) -> event, digest
@@ -65,7 +66,8 @@ class Model:
             if what.act == "steer":
                 self.steering[session].add(done.event)
             if what.waiting is not None:
-                assert what.place == len(self.waiting[session])
+                self.shown[session].add(done.event)
+                assert what.place == len(self.shown[session] & set(self.waiting[session]))
         return list(done.addressed)
 
     def _waits(self, event: int, to: list[str], wakes: bool) -> None:
@@ -128,6 +130,24 @@ class Model:
             assert key in self.lost
             assert events == self.bound[key], "a retry runs over other events"
             self.lost.discard(key)
+
+    def begin_and_die(self, key: str) -> None:
+        """The gateway dies when the turn has begun and its agent was not asked yet: that was no attempt."""
+        if key not in self.house.ids or any(p.session == key and p.live for p in self.processes):
+            return
+        if key in self.lost or key in self.runs or not self.waking[key]:
+            return
+        begun = self.house.do(turns.begin, self.house.ids[key], "another gateway")
+        if not isinstance(begun, turns.Begun):
+            return
+        self._binds(key, begun)
+        again = self.house.do(turns.begin, self.house.ids[key], self.lease)
+        assert (again.turn, again.attempt) == (begun.turn, begun.attempt)
+        assert [e.event for e in again.events] == self.bound[key]
+        with pytest.raises(turns.Fenced):
+            fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+            self.house.do(turns.asked, fence, "start", 1, "m", {})
+        self._ask(again, self._start(key), True, False, False)
 
     def _start(self, key: str) -> Process:
         token = b"token %d" % len(self.processes)

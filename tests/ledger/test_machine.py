@@ -74,6 +74,10 @@ class Machine(RuleBasedStateMachine):
             self.model.begin(session)
 
     @rule(key=KEYS)
+    def the_gateway_dies_before_it_asks(self, key: str) -> None:
+        self.model.begin_and_die(key)
+
+    @rule(key=KEYS)
     def someone_stops_what_waits(self, key: str) -> None:
         self.model.stop(key)
 

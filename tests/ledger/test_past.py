@@ -69,6 +69,7 @@ def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> 
         first = begin(store)
         fence = turns.Fence(first.session, first.turn, first.epoch)
         caller = Caller(first.session, first.key, first.turn, first.root)
+        store.apply(turns.asked, fence, "start", 1, "memory", {})
         tool = show.ItemOpen(1, "tool", "t1", body={"title": "deploy", "status": "running", "input": {"to": "prod"}})
         store.apply(show.show, fence, caller, [tool, show.Preview(2, "half")], show.Slots())
         store.apply(turns.release, fence)
@@ -76,6 +77,23 @@ def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> 
         told = store.look(past.remembered, 1, 1000)
         assert (told.turn, told.spoken) == (second.turn, ())
         assert [(d.title, d.status, d.input) for d in told.begun] == [("deploy", "failed", {"to": "prod"})]
+
+
+def test_a_history_that_is_cut_begins_with_the_same_turn_for_some_turns() -> None:
+    begins = []
+    with Store.in_memory() as store:
+        for n in range(120):
+            say(store, f"u{n}")
+            begun = begin(store)
+            told = store.look(past.remembered, 1, 250)
+            if told.cut:
+                begins.append(told.spoken[0].text)
+                assert told.spoken[0].role == "user"
+                assert told.spoken[-1].text == f"a{n - 1}"
+                assert sum(len(one.text) for one in told.spoken) > 250 * 2 // 3
+            finish(store, begun, f"a{n}")
+    assert len(begins) > 60
+    assert len(set(begins)) <= len(begins) // 6
 
 
 class Counted:

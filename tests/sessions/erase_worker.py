@@ -1,6 +1,6 @@
 """Deletes a session as a process of its own, and kills itself after so many steps.
 
-    python erase_worker.py LEDGER SESSION STEPS
+python erase_worker.py LEDGER SESSION STEPS
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ async def test_the_turn_that_runs_is_stopped_and_what_waits_is_taken_by_the_new_
         said = await w.texts("s", "agent")
         assert said[0] == "old words"
         assert said[-1] in ("to the waiting one", "to the later one")
-        prompts = [one for one in prompts_given(log)]
+        prompts = list(prompts_given(log))
         assert len({one.session for one in prompts}) == 2
         assert any(row.get("kind") == "turn.cancelled" for row in await w.entries())
     for path in (tmp_path / "demo").rglob("*"):

@@ -57,7 +57,11 @@ def secrets_in(store: Store, session: int) -> list[str]:
 
     def look(tx: Any) -> list[str]:
         head = tx.one("session_by_id", id=session)
-        out = [row.text + (row.more or "") for n in range(1, head.seq + 1) for row in [tx.one("entry_get", session=session, seq=n)]]
+        out = [
+            row.text + (row.more or "")
+            for n in range(1, head.seq + 1)
+            for row in [tx.one("entry_get", session=session, seq=n)]
+        ]
         out += [row.text for row in tx.all("erase_claims_next", session=session, before=1 << 62, limit=10**6)]
         out += [str(row.id) for row in tx.all("erase_items_next", session=session, rev=1 << 62, limit=10**6)]
         return [text for text in out if text]
@@ -79,7 +83,9 @@ def test_each_step_is_short_and_others_write_in_between(tmp_path: Path) -> None:
             before = store.look(_size, row.id)
             step = store.apply(erase.step, row.id)
             touched = max(touched, before - store.look(_size, row.id))
-            store.apply(hear.hear, hear.Event("api:o", None, "note", "hi", b"d", wakes=False), [hear.To("o", "main", None)])
+            store.apply(
+                hear.hear, hear.Event("api:o", None, "note", "hi", b"d", wakes=False), [hear.To("o", "main", None)]
+            )
             steps += 1
             if step == "done":
                 break
@@ -155,4 +161,6 @@ def test_entries_know_their_files(tmp_path: Path) -> None:
         number = store.apply(hear.session_of, hear.To("s", "main", None)).id
         more = {"files": [{"id": "a" * 64, "name": "x"}]}
         store.apply(entries.add_entry, number, role="notice", text="", more=more)
-        assert [row.blob for row in store.look(lambda tx: tx.all("holdings_of", session=number, lo=0, hi=9))] == ["a" * 64]
+        assert [row.blob for row in store.look(lambda tx: tx.all("holdings_of", session=number, lo=0, hi=9))] == [
+            "a" * 64
+        ]

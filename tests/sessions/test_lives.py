@@ -71,7 +71,9 @@ async def test_deleting_takes_the_content_and_keeps_what_the_laws_count(tmp_path
         await w.gateway.say("s", SECRET, key="k1", sender="Ada Lovelace")
         await w.idle()
         tool = {"tool": "look", "input": {"command": SECRET}, "output": [SECRET]}
-        await w.ask(script(SECRET + "!", {"think": SECRET}, tool, {"call": "send_message", "arguments": {"text": SECRET}}))
+        await w.ask(
+            script(SECRET + "!", {"think": SECRET}, tool, {"call": "send_message", "arguments": {"text": SECRET}})
+        )
         await w.gateway.report("s", "exec.finished", SECRET, key="k2")
         await w.gateway.say("s", "/queue")
         await w.gateway.rename("s", SECRET)
@@ -95,7 +97,7 @@ async def test_deleting_takes_the_content_and_keeps_what_the_laws_count(tmp_path
         await w.gateway.say("s", "good morning")
         await w.idle()
         rows = await w.entries()
-        assert [row["text"] for row in rows][0] == "good morning"
+        assert next(row["text"] for row in rows) == "good morning"
         assert rows[0]["seq"] == before["seq"] + 1 or rows[0]["seq"] > before["seq"]
         after = await w.gateway.session("s")
         assert after["chapter"] == 2 and "title" not in after
@@ -162,7 +164,9 @@ async def test_a_session_that_only_waits_can_be_deleted(tmp_path: Path) -> None:
 async def test_what_has_not_left_still_leaves_and_is_erased_after_that(tmp_path: Path) -> None:
     chat = FakeChannel("chat", Safety.IDEMPOTENT)
     chat.platform.fail_always(Fault.REFUSE)
-    async with World(tmp_path, channels={"chat": chat}, channel_settings={"chat": ChannelSettings("chat", "fake")}) as w:
+    async with World(
+        tmp_path, channels={"chat": chat}, channel_settings={"chat": ChannelSettings("chat", "fake")}
+    ) as w:
         key = "demo:chat:room"
         await w.ask(script(SECRET), key)
         w.gateway.erasures.later_s = 0.05
@@ -188,7 +192,7 @@ async def test_a_file_goes_with_the_last_entry_that_holds_it(tmp_path: Path) -> 
         send = {"call": "send_file", "arguments": {"path": "a.txt"}}
         await w.ask(script(send, "sent"), "one")
         await w.ask(script(send, "sent"), "two")
-        [blob] = [path for path in (tmp_path / "blobs").iterdir()]
+        [blob] = list((tmp_path / "blobs").iterdir())
         await w.gateway.delete("one")
         await erased(w)
         assert blob.exists()
@@ -216,5 +220,3 @@ async def test_what_another_session_was_told_stays_there(tmp_path: Path) -> None
         await w.gateway.delete("two")
         await erased(w)
         assert (await w.gateway.record.read(lambda tx: tx.one("event_get", id=heard.event))).payload is None
-
-

@@ -37,14 +37,14 @@ async def test_a_second_gateway_on_the_ledger_is_refused_while_the_first_goes_on
 
 
 async def test_a_turn_that_another_gateway_took_over_writes_nothing_more(tmp_path: Path) -> None:
-    """Where the lock fails (a copied disk, a file system that knows none), the epoch and the lease hold (Laws 3, 10)."""
+    """Where the lock fails (a copied disk, a file system that knows none), the epoch and the lease hold (Law 10)."""
     one = Store.open_sync(tmp_path / "ledger.db", exclusive=False)
     two = Store.open_sync(tmp_path / "ledger.db", exclusive=False)
     try:
         event = hear.Event(source="api:s", key="k", kind="message", text="hi", digest=b"d")
         done = one.apply(hear.hear, event, [hear.To("s", "main", "web:s")])
         session = done.woken[0]
-        first = one.apply(turns.begin, session, "gateway one")
+        first = one.apply(turns.begin, session, "gateway one", 1)
         assert isinstance(first, turns.Begun)
         assert one.apply(turns.begin, session, "gateway one") is None
         second = two.apply(turns.begin, session, "gateway two")

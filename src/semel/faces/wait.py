@@ -22,7 +22,8 @@ class Answer:
 
     @property
     def texts(self) -> list[str]:
-        return [e["text"] for e in self.entries if e["role"] == "agent" and not e.get("superseded") or e.get("kind") == "command"]
+        said = [e for e in self.entries if e["role"] == "agent" or e.get("kind") == "command"]
+        return [e["text"] for e in said if not e.get("superseded")]
 
 
 async def wait_for_answer(

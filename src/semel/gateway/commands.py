@@ -196,9 +196,7 @@ class Commands:
         if not offered:
             return f"The agent has told of no {kind}s" + (" yet: say something first." if not about else ".")
         if not one.argument:
-            return "\n".join(
-                [f"{kind.capitalize()}s:", *(f"{'*' if id == current else '-'} {id}" for id in offered)]
-            )
+            return "\n".join([f"{kind.capitalize()}s:", *(f"{'*' if id == current else '-'} {id}" for id in offered)])
         wanted = named(one.argument, offered)
         if wanted is None:
             return f"There is no {kind} {one.argument!r}. There are: {', '.join(offered)}"

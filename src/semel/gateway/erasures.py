@@ -73,8 +73,9 @@ class Erasures:
 
     async def _erase(self, session: int) -> bool:
         """True: all of it is gone."""
-        while (step := await self.record.write(erase.step, session)) == "more":
-            await asyncio.sleep(0)
+        step = "more"
+        while step == "more":
+            step = await self.record.write(erase.step, session)
         return step == "done"
 
     async def _files(self) -> bool:

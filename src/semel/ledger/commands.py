@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Did:
-    """What a command did in the ledger. `result` is kept with it; `wake`: a turn is due; `root`: one is to be stopped."""
+    """What a command did in the ledger. `result` is kept; `wake`: a turn is due; `root`: one is to be stopped."""
 
     result: str = ""
     wake: bool = False
@@ -48,7 +48,7 @@ def _new(tx: Tx, row: Row) -> Did:
 
 
 def _retry(tx: Tx, row: Row) -> Did:
-    """The events of the last turn wait again, if it failed or was stopped: a person asks for it, so it is a new root."""
+    """The events of the last turn wait again, if it failed or was stopped: a person asks, so it is a new root."""
     if row.turn is not None:
         return Did("running")
     last = tx.one("turn_last", session=row.id)

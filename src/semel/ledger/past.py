@@ -10,6 +10,7 @@ from semel.ledger.sql import Row, Tx
 
 STRETCH = 200  # entries looked back over for an agent without memory
 PAGE = 200  # entries read at a time for an agent whose memory is the ledger
+STEP = 8  # turns that leave a history together
 MOST = 4_000  # and how many at most: the cost of a prompt has a bound (Law 11)
 
 
@@ -143,7 +144,17 @@ def _fitting(groups: dict[int, list[Spoken]], room: int, cut: bool) -> tuple[tup
             cut = True
             break
         kept.append(group)
-    return tuple(one for group in reversed(kept) for one in group), cut
+    kept.reverse()
+    return tuple(one for group in (kept[_steady(kept) :] if cut else kept) for one in group), cut
+
+
+def _steady(kept: list[list[Spoken]]) -> int:
+    """Where a cut stretch begins. Not with each turn anew, where it can be helped: what a model reads begins the same
+    for some turns, and its provider need not read it anew. At most a quarter of what fits is given up for that."""
+    for n in range(1, len(kept) // 4 + 1):
+        if kept[n][0].turn // STEP != kept[n - 1][0].turn // STEP:
+            return n
+    return 0
 
 
 def _deeds(tx: Tx, turn: int) -> list[Deed]:

@@ -93,4 +93,3 @@ def _bind_rest(tx: Tx, row: Row) -> None:
     tx.run("hearing_bind", session=row.id, turn=turn.id)
     tx.run("turn_end", id=turn.id, state=law.step("running", "cancelled"), stop=None, error=None, at=tx.now)
     tx.run("session_idle", id=row.id, turn=turn.id)
-

@@ -117,16 +117,17 @@ def announce(
 
     `of`: the entry it is about. `legs`: the parts it leaves in, where it may be too long for one.
     """
-    channel, _, address = (session.home or "").partition(":")
     more: dict[str, Any] = {"kind": kind} if of is None else {"kind": kind, "of": of}
-    if is_local(session.home):
+    if session.home is None or is_local(session.home):
         return entries.add_entry(
             tx, session.id, role="notice", text=text, turn=turn.id if turn else None, tell=tell, more=more
         )
     caller = Caller(session.id, session.key, turn.id if turn else None, turn.root if turn else None)
+    channel, _, address = session.home.partition(":")
     op = {"kind": "post", "session": session.key, "address": address, "text": text}
     whole = (Leg(0, len(text), channel, session.home, op),)
-    what = Say("notice", text, session.home, legs=tuple(legs) if legs else whole, more={} if of is None else {"kind": kind})
+    legs = tuple(legs) if legs else whole
+    what = Say("notice", text, session.home, legs=legs, more={} if of is None else {"kind": kind})
     claim = _claim(tx, caller, what, "said", kind)
     seq = entries.add_entry(
         tx, session.id, role="notice", text=text, turn=caller.turn, claim=claim, tell=tell, more=more
@@ -201,8 +202,11 @@ def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int, tell: bool = True)
 
 
 def _supersede_lost(tx: Tx, caller: Caller, what: Say) -> None:
-    """What a lost attempt had begun to show and this one says anew, in full, counts once (Laws 4, 8)."""
-    if what.how != "block" or not what.home or caller.turn_how not in ("restart", "recall"):
+    """What a lost attempt had begun to show and this one says anew, in full, counts once (Laws 4, 8).
+
+    Also where the turn goes on: an agent that is told what it was cut off in may say it from its beginning.
+    """
+    if what.how != "block" or not what.home or caller.turn_how == "start":
         return
     for lost in tx.all("claims_of_root", root=caller.root):
         mine = lost.seq is not None and lost.turn != caller.turn and lost.session == caller.session

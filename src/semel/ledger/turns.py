@@ -203,6 +203,8 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
         if 0 < (left := old.retry_at - tx.now) <= passing.MOST_WAIT * 1000:  # else the clock was set back
             return Later(left)
         death = old.error
+    elif old.how is None:
+        return _take_over(tx, row, old, lease)
     close_shown(tx, row.id, old)
     attempts = tx.all("turns_of_root", root=old.root)
     if old.attempt >= most:
@@ -216,6 +218,16 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
     tx.run("hearing_rebind", turn=turn.id, old=old.id)
     failed = any(a.retry_at is not None for a in attempts)
     return _begun(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id, failed=failed)
+
+
+def _take_over(tx: Tx, row: Row, turn: Row, lease: str) -> Begun:
+    """Its agent was never asked, so nothing was tried: the same attempt goes on, behind a new fence (Laws 9, 10)."""
+    tx.run("session_begin", id=row.id, turn=turn.id, lease=lease)
+    tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
+    entries.touch_session(tx, row.id)
+    again = tx.one("turn_get", id=turn.id)
+    assert again is not None
+    return _begun(tx, row, again, tools=any(a.tools for a in tx.all("turns_of_root", root=turn.root)))
 
 
 def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = None, failed: bool = False) -> Begun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -84,7 +85,8 @@ class Server:
         if kill:
             self._process.kill()
         elif self._process.stdin:
-            self._process.stdin.close()
+            with contextlib.suppress(OSError):  # it died, and what was to be written to it is left over
+                self._process.stdin.close()
         try:
             self._process.wait(3)
         except subprocess.TimeoutExpired:

@@ -113,6 +113,8 @@ class ModelConversation:
 
     async def prompt(self, content: Sequence[Json]) -> None:
         """See ports. During a prompt it is read before the next request to the model, and answered with the first."""
+        if self._died is not None:
+            return
         self._open += 1
         if self._task is not None:
             self._steering.append(list(content))

@@ -13,9 +13,7 @@ from semel.faces.cli.out import complain, remark
 from semel.faces.cli.talk import me
 from semel.faces.client import Client
 
-session = typer.Typer(
-    help="One session: rename it, put it away, begin a new chapter, delete it.", no_args_is_help=True
-)
+session = typer.Typer(help="One session: rename it, put it away, begin a new chapter, delete it.", no_args_is_help=True)
 app.add_typer(session, name="session")
 
 

@@ -69,7 +69,7 @@ OPERATIONS = [
         "DELETE",
         _SESSION,
         "deleteSession",
-        "Delete what was said in it. Its running turn is stopped; a later message to its key begins a new conversation.",
+        "Delete what was said in it. Its turn is stopped; a later message to its key begins a new conversation.",
         delete,
         {204: Answers("Nobody sees it any more; its content is being erased.", None)},
         "sessions",

@@ -63,7 +63,7 @@ class Model(Body):
 class SessionChange(Body):
     """`title`: null gives it back to the agent. `archived`: put away, or brought back. What is left out stays."""
 
-    title: str | None | UnsetType = UNSET
+    title: str | UnsetType | None = UNSET
     archived: bool | UnsetType = UNSET
 
 

@@ -20,6 +20,10 @@ FROM turn WHERE root = :root ORDER BY id
 -- it is over
 UPDATE turn SET state = :state, stop = :stop, error = :error, retry_at = NULL, ended = :at WHERE id = :id AND state = 'running'
 
+-- name: turn_fence
+-- another gateway goes on with it
+UPDATE turn SET epoch = :epoch WHERE id = :id AND state = 'running'
+
 -- name: turn_put_off
 -- it failed for a passing reason
 UPDATE turn SET error = :error, retry_at = :at WHERE id = :id AND state = 'running'
