@@ -100,7 +100,7 @@ async def test_a_steered_message_waits_in_line_where_the_agent_reads_no_second_p
         await speaks(w, "Working.")
         heard = await w.gateway.say("s", "now this", busy="steer")
         assert (heard.waiting, heard.place) == ("queue", 1)
-        assert heard.why is not None and "second" in heard.why
+        assert heard.why is not None and "join" in heard.why
         go.touch()
         await w.idle()
         assert agent_saw(w)[1:] == ["now this"]

@@ -70,7 +70,7 @@ def test_a_message_that_cannot_steer_says_why_it_waits(page: Browser, live: Live
     page.until(lambda: page.texts("#how") != [], "the choice")
     pick(page, "steer")
     page.type("#text", "blue" + KEYS["enter"])
-    shows(page, FEET, "queued, 1st in line: the agent that works now takes no second message while it does")
+    shows(page, FEET, "queued, 1st in line: no message can join the turn that runs now")
 
 
 def test_the_mode_of_all_messages_is_set_and_shown(page: Browser, live: LiveHouse) -> None:

@@ -12,7 +12,7 @@ from semel.ledger import commands, entries, jobs
 from semel.ledger.sql import Row, Tx
 
 PEOPLES = frozenset({"message", "answer"})  # kinds of what a person said; the rest happened
-NO_STEERING = "the agent that works now takes no second message while it does"
+NO_STEERING = "no message can join the turn that runs now"
 
 
 @dataclass(frozen=True)
