@@ -58,15 +58,17 @@ async def turn(record: Record, name: str, key: str) -> None:
     await record.write(end, begun)
 
 
-async def clients(store: Store, number: int, tag: str, seconds: float = SECONDS) -> tuple[float, list[float]]:
-    """Turns per second of so many sessions at once, and the seconds each turn took."""
+async def clients(
+    store: Store, number: int, tag: str, seconds: float = SECONDS, prefix: str = "s"
+) -> tuple[float, list[float]]:
+    """Turns per second of so many sessions at once (`prefix`1 and on), and the seconds each turn took."""
     record = Record(store, Hub())
     times: list[float] = []
     stop = time.perf_counter() + seconds
 
     async def client(n: int) -> None:
         while (start := time.perf_counter()) < stop:
-            await turn(record, f"s{n + 1}", f"{tag}.{n}.{start}")
+            await turn(record, f"{prefix}{n + 1}", f"{tag}.{n}.{start}")
             times.append(time.perf_counter() - start)
 
     start = time.perf_counter()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from exec_house import PATIENCE, TOKEN, House, line, proxy, until
 
-from semel.tools.exec import reports, spool
+from semel.tools.exec import reporter, reports, spool
 from semel.tools.exec.output import Output, unfinished
 from semel.tools.exec.spool import FINISHED, STARTED, Spool
 
@@ -44,6 +44,22 @@ def test_a_gateway_that_is_killed_meanwhile_is_told_when_it_is_back(
     assert house.runs() == []
     assert len(house.events("ci:kill", "exec.started")) == len(house.events("ci:kill", "exec.finished")) == 2
     house.balanced()
+
+
+def test_a_long_pause_ends_when_a_gateway_starts_on_this_machine(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter, "FIRST_PAUSE", 3600.0)
+    monkeypatch.setattr(reporter, "LONGEST_PAUSE", 3600.0)
+    run = Spool(house.data / "exec", "box").begin("r" * 32, {"session": "ci:back"}, 0)
+    run.put(FINISHED, {"kind": FINISHED, "key": "back", "text": "it ended", "data": {}})
+    asking = reporter.Reporter()
+    line = asking.add(run, reporter.Target(house.data))
+    asking.start()
+    until(lambda: line.why, "the gateway was asked in vain")
+    house.up()
+    until(lambda: not line.open, "the report was taken")
+    assert asking.stop()
+    run.close()
+    assert len(house.events("ci:back", FINISHED)) == 1
 
 
 def test_a_run_whose_reporter_was_killed_is_reported_lost_once(gateway: House) -> None:

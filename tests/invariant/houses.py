@@ -142,6 +142,13 @@ class House:
         """The prompts that the demo agent was given for this conversation."""
         return [one.text for one in prompts_given(self.world.path / "prompts") if f"<<{chat.name}>>" in one.text]
 
+    async def forget(self, chat: Chat) -> None:
+        """The demo agent's process ends, and so does its memory."""
+        spawns = self.world.gateway.spawns
+        live = next(one for one in spawns.live.values() if one.key == chat.key)
+        await spawns.end(live.session, "it is to forget")
+        (self.world.path / "demo" / f"{live.conversation.memory}.jsonl").unlink()
+
     def asked(self, chat: Chat) -> list[Request]:
         return self.router.asked.get(chat.name, [])
 

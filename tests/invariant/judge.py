@@ -224,17 +224,24 @@ def prompts(record: Record, given: Sequence[str]) -> None:
     assert not any("(empty)" in text for text in given)
 
 
-def told_once(record: Record, given: Sequence[str]) -> None:
-    """Failures and what was cut off are told to the agent in the next prompt, once (Laws 6, 7)."""
-    notes = "\n".join("".join(MARKED.findall(text)) for text in given)
+def cut_off(record: Record, given: Sequence[str]) -> None:
+    """What an attempt was cut off in is told to the agent once, and whether it reached the person (Laws 6, 9)."""
+    left = {part["claim"] for part in record.parts}
     for row in record.rows:
-        if row.role == "notice" and str(row.more.get("kind")) in ("turn.failed",):
-            assert notes.count(row.text) <= 1, (row, notes)
+        if not row.partial:
+            continue
+        lines = [line for text in given for block in MARKED.findall(text) for line in block.splitlines()]
+        told = [line for line in lines if repr(row.text) in line]
+        unreached = ["it never left for the person" in line for line in told]
+        assert unreached in ([row.claim not in left], [True, False]), (row, told)  # the latter: it left afterwards
+    notes = "\n".join(block for text in given for block in MARKED.findall(text))
+    for row in record.rows:
+        if row.role == "notice":
+            assert notes.count(f"- {row.text}\n") <= 1, (row, notes)
 
 
-def retold(record: Record, note: str) -> None:
+def retold(record: Record, given: str) -> None:
     """An agent without any memory is told the whole conversation: each message once, and what answered it."""
-    lines = note.splitlines()[1:-1]
     rows = record.in_turns()
     newest = max(row.seq for row in rows if row.role == "user")
     wanted = [
@@ -242,4 +249,6 @@ def retold(record: Record, note: str) -> None:
         for row in rows
         if row.seq < newest and not row.superseded
     ]
-    assert [line.rstrip() for line in lines] == [line.rstrip() for line in wanted]
+    blocks = MARKED.findall(given)
+    assert blocks[0].splitlines()[1:-1] == "\n".join(wanted).splitlines()
+    assert len(blocks) == 1, (blocks, "nothing is told twice")

@@ -32,6 +32,8 @@ async def test_what_people_received_is_what_is_recorded_and_what_the_agent_is_to
             await walk(h, chat, way)
         for chat in h.chats:
             await judged(h, chat, way)
+        if kind == "acp":
+            await forgotten(h, h.chats[1])
 
 
 async def walk(h: House, chat: Chat, way: Way) -> None:
@@ -77,6 +79,17 @@ def told(h: House, chat: Chat) -> None:
     record = chat.record()
     if h.kind == "acp":
         judge.prompts(record, h.given(chat))
-        judge.told_once(record, h.given(chat))
+        judge.cut_off(record, h.given(chat))
     else:
         judge.history(record, h.asked(chat)[-1].talk)
+
+
+async def forgotten(h: House, chat: Chat) -> None:
+    """The agent's memory is gone: it is told the conversation as the record holds it."""
+    await h.forget(chat)
+    await h.say(chat, one("And that.", h.kind))
+    await chat.rest()
+    record = chat.record()
+    judge.transcript(record, h.said(chat))
+    judge.prompts(record, h.given(chat))
+    judge.retold(record, h.given(chat)[-1])

@@ -152,6 +152,7 @@ class Talk:
     def told(self, record: Record) -> None:
         if self.kind == "acp":
             judge.prompts(record, self.given())
+            judge.cut_off(record, self.given())
         else:
             judge.history(record, self.hall.router.asked[self.name][-1].talk)
 

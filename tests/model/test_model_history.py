@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from model_world import Answer, ModelServer, ModelWorld, until
+from model_world import Answer, ModelServer, ModelWorld, Request, until
 
 from semel.gateway.settings import DestinationSettings
 
@@ -111,3 +111,21 @@ async def test_a_new_chapter_begins_without_a_past(tmp_path: Path) -> None:
         await w.gateway.record.write(new_chapter)
         await w.ask("u2")
         assert api.requests[1].talk == [("user", "u2")]
+
+
+async def test_a_model_that_finds_it_too_long_is_asked_with_less_of_the_past(tmp_path: Path) -> None:
+    def small(request: Request) -> Answer:
+        if sum(len(text) for _, text in request.talk) > 6_000:
+            why = {"message": "too many tokens", "code": "context_length_exceeded", "type": "invalid_request_error"}
+            return Answer(status=400, body={"error": why})
+        return Answer(["Short enough."])
+
+    async with ModelServer(*[small] * 30) as api, ModelWorld(tmp_path, api, model={"context": 10_000}) as w:
+        for n in range(6):
+            assert (await w.ask(f"u{n} " + "word " * 300))[-1] == "Short enough."
+        assert len(await w.texts("s", "notice")) == 0
+        assert "older messages of this conversation are left out" in api.requests[-1].talk[0][1]
+        await w.ask("much " * 2_000)
+        [notice] = await w.texts("s", "notice")
+        assert "set a lower `context`" in notice
+        assert await w.texts("s", "user") == [*(f"u{n} " + "word " * 300 for n in range(6)), "much " * 2_000]

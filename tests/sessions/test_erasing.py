@@ -39,7 +39,7 @@ def _some(tx: Any, to: Any, start: int, count: int) -> None:
             show.Notice(f"a secret notice {n}", "note", tell=True),
         ]
         slots = show.show(tx, fence, caller, ops, show.Slots())
-        show.finish(tx, fence, caller, [], slots, show.End("answered", "end_turn"))
+        show.finish(tx, fence, caller, [], slots, show.End("answered", "end_turn", told_upto=1 << 40))
         for part in tx.all("parts_of_claim", claim=slots.claims[2]):
             tx.run("part_depart", id=part.id, state="sending", now=tx.now, marked=0)
             tx.run(

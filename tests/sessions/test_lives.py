@@ -13,6 +13,7 @@ from gateway_world import World, script, until
 from semel.gateway.errors import BadRequest, NoSuchSession
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
+from semel.ledger import schedules
 from semel.testing.channels import FakeChannel, Fault
 
 SECRET = "the plum is under the stone"
@@ -220,3 +221,36 @@ async def test_what_another_session_was_told_stays_there(tmp_path: Path) -> None
         await w.gateway.delete("two")
         await erased(w)
         assert (await w.gateway.record.read(lambda tx: tx.one("event_get", id=heard.event))).payload is None
+
+
+async def test_no_heartbeat_asks_in_a_session_that_was_put_away(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("hello")
+
+        async def beat() -> bool:
+            [row] = [await w.gateway.record.read(schedules.pulse, 1)]
+            return bool(await w.gateway.record.write(schedules.beat, 1, row.quiet, 1, "Anything?", ["NOTHING"]))
+
+        await w.gateway.archive("s")
+        assert not await beat()
+        await w.gateway.archive("s", False)
+        assert await beat()
+        w.gateway.turns.wake(1)
+        await w.idle()
+        await w.gateway.delete("s")
+        assert not await beat()
+        await erased(w)
+
+
+async def test_a_watcher_that_comes_back_to_a_session_that_was_begun_anew_gets_a_snapshot(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("hello")
+        rev = (await w.gateway.session("s"))["rev"]
+        await w.gateway.delete("s")
+        await w.ask("fresh")
+        frames = w.gateway.watch("s", rev)
+        first = await anext(frames)
+        await frames.aclose()  # type: ignore[attr-defined]
+        assert first["type"] == "snapshot"
+        assert [row["text"] for row in first["entries"] if row["role"] == "user"] == ["fresh"]
+        await erased(w)

@@ -32,10 +32,10 @@ from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
+from semel.tools.address import GATEWAY_FILE
 from semel.tools.exec.background import Supervisors, Workplace
 from semel.tools.inside import InsideTools
 
-ADDRESS = "gateway.json"  # {"url", "pid"} while the gateway runs: how the CLI finds it
 TOKEN = "owner.token"  # whoever can read it is the owner
 
 
@@ -165,7 +165,7 @@ def _write_private(path: Path, text: str) -> None:
 @contextlib.contextmanager
 def _announced(data_dir: Path, url: str) -> Iterator[None]:
     """`gateway.json` stands while the gateway answers. One that a killed gateway left is replaced."""
-    path = data_dir / ADDRESS
+    path = data_dir / GATEWAY_FILE
     path.unlink(missing_ok=True)
     _write_private(path, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
     try:

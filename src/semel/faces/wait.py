@@ -57,7 +57,7 @@ def _answer(view: View, event: int) -> Answer | None:
     start = next((n for n, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)
     if start is None:
         return None
-    if rows[start].get("kind") == "command":  # the gateway answers it, with a notice
+    if rows[start].get("kind") == "command" and rows[start]["role"] == "user":  # the gateway answers it, with a notice
         seq = rows[start]["seq"]
         answers = [row for row in rows[start + 1 :] if row.get("kind") == "command" and row.get("of") == seq]
         return Answer(answers) if answers else None

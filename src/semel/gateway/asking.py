@@ -7,30 +7,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from semel.gateway import prompt
 from semel.gateway.places import Places
-from semel.gateway.ports import Died, Update
+from semel.gateway.ports import RECORD, Died, Update
 from semel.gateway.record import Record
 from semel.gateway.spawns import Live
 from semel.law import memory, recall
 from semel.law import turn as law
 from semel.ledger import memory as rows
 from semel.ledger import past, turns
-from semel.ledger.turns import Begun, Fence
+from semel.ledger.turns import Begun, Fence, Told
 
 REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
 
 
 @dataclass(frozen=True)
 class Plan:
-    """how: as the turn's row says; "give up" with `why`. said: what lost attempts said. notes: for the agent."""
+    """how: as the turn's row says; "give up" with `why`. said: what lost attempts said. notes: for the agent.
+
+    told: entries that it must be told of beside them.
+    """
 
     how: law.How | Literal["give up"]
     said: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    told: tuple[Told, ...] = ()
     why: str = ""
 
 
@@ -56,7 +60,10 @@ class Asking:
             await self._make_durable(fence, how, live)
         notes = await self._notes(begun, live) if how != "recall" else []
         live.primed = live.primed or how != "recall"
-        return Plan(how, tuple(said), tuple(notes))
+        told = begun.told
+        if live.conversation.memory == RECORD:  # it reads all others in its past
+            told = tuple(one for one in told if one.root == begun.root)
+        return Plan(how, tuple(said), tuple(notes), told)
 
     async def _make_durable(self, fence: Fence, how: law.How, live: Live) -> None:
         agent = live.conversation
@@ -95,7 +102,10 @@ class Asking:
             if (text := prompt.history(before)) is not None:
                 notes.append(text)
         elif live.conversation.restored == "loaded":
-            notes += prompt.memory_notes(await self.difference(live, begun.turn))
+            differs = await self.difference(live, begun.turn)
+            unreached = {one.seq for one in begun.told if not one.reached}  # that is told in other words
+            lacks = tuple(one for one in differs.lacks if one.seq not in unreached)
+            notes += prompt.memory_notes(replace(differs, lacks=lacks))
         return notes
 
     async def difference(self, live: Live, turn: int | None = None) -> memory.Difference:

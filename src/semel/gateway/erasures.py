@@ -66,7 +66,11 @@ class Erasures:
                 except LedgerError as fault:
                     log.warning("an erasure is put off", session=session, why=str(fault))
                     wait = RETRY_S
-            if not await self._files():
+            try:
+                if not await self._files():
+                    wait = RETRY_S
+            except (LedgerError, OSError) as fault:
+                log.warning("a file that nobody holds is not removed yet", why=str(fault))
                 wait = RETRY_S
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), wait)

@@ -47,6 +47,8 @@ from semel.law.busy import Busy as Mode
 from semel.law.echo import QUIET_WORD
 from semel.ledger import entries, startup
 from semel.ledger import spawns as spawn_rows
+from semel.ledger.commands import KIND as COMMAND
+from semel.ledger.hear import PEOPLES as SAID
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
 
@@ -238,8 +240,13 @@ class Gateway(Views, Sessions, Archive):
         wakes: bool | None = None,
         source: str | None = None,
     ) -> Heard:
-        """Something that happened. The session is made if it is new. Returns after the commit."""
+        """Something that happened. The session is made if it is new. Raises BadRequest; returns after the commit."""
         self._open()
+        if kind in PEOPLES:  # a machine's report is never somebody's words, nor a command such as /new
+            raise BadRequest(
+                f"kind: {kind!r} is the kind of what people say, which is POSTed to /v1/sessions/KEY/messages; "
+                "choose another one for an event"
+            )
         heard = await self.inbox.hear(
             source=source or f"api:{session}", session=session, key=key, text=text, kind=kind, data=data,
             wakes=wakes, stable=("kind", "text", "data", "session"),

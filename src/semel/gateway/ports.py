@@ -95,10 +95,14 @@ class Launch:
     """For an agent that is no process: it has no pid, `on_start` is not called, nothing of it outlives the gateway."""
 
 
+RECORD = "ledger"
+"""The `memory` of an agent that has none of its own: it remembers what the record holds (`Inside.past`)."""
+
+
 class Conversation(Protocol):
     """One live agent process that holds one session."""
 
-    memory: str  # the agent's id of the conversation (ACP sessionId)
+    memory: str  # the agent's id of the conversation (ACP sessionId), or RECORD
     restored: Literal["new", "loaded", "resumed"]
     agent_name: str  # from `initialize` (agentInfo.name), "" if it did not say
     profile: str  # the name of the stream profile that fits (semel.law.stream.profiles)

@@ -13,13 +13,14 @@ from typing import Any
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.law.memory import Difference, quote
 from semel.ledger.past import Spoken
-from semel.ledger.turns import Begun, Bound, Told
+from semel.ledger.turns import Bound, Told
 
 Json = dict[str, Any]
 
 MEMORY_NOTES = 12  # differences between memory and record that one prompt tells of
 HISTORY_CHARS = 20_000  # what an agent without memory is told of the conversation so far
 
+_MARK = "[semel: "
 _OPEN = re.compile(r"\[(/?)semel\b", re.I)
 
 
@@ -33,13 +34,14 @@ def block(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def content(begun: Begun, *, notes: Sequence[str] = ()) -> list[Json]:
-    """The prompt of a turn: notes first, then the events in order of hearing."""
-    blocks = []
-    lines = [*notes, *(_told(t) for t in begun.told if not _stands_in(t, "\n".join(notes) + "\n"))]
+def content(heard: Sequence[Bound], told: Sequence[Told] = (), notes: Sequence[str] = ()) -> list[Json]:
+    """The prompt of a turn: notes first, then the events in order of hearing. A note that is marked is a block."""
+    blocks = [block(one) for one in notes if one.startswith(_MARK)]
+    lines = [one for one in notes if not one.startswith(_MARK)]
+    lines += [_told(t) for t in told if not _stands_in(t, notes)]
     if lines:
         blocks.append(block(marked("notes for you; nobody typed this", "\n".join(f"- {line}" for line in lines))))
-    return blocks + events(begun.events)
+    return blocks + events(heard)
 
 
 def events(heard: Sequence[Bound]) -> list[Json]:
@@ -49,7 +51,7 @@ def events(heard: Sequence[Bound]) -> list[Json]:
 
 def marked(what: str, body: str) -> str:
     """Semel's own words to an agent, recognisable as such."""
-    return f"[semel: {what}]\n{body}\n[/semel]"
+    return f"{_MARK}{what}]\n{body}\n[/semel]"
 
 
 def _event(event: Bound) -> str:
@@ -82,9 +84,10 @@ def _due(event: Bound) -> str:
     return marked(f"schedule {name} is due ({data.get('due', '')}){missed}; do what it asks", inert(event.text))
 
 
-def _stands_in(told: Told, notes: str) -> bool:
+def _stands_in(told: Told, notes: Sequence[str]) -> bool:
     """Whether the notes tell of it already: as a difference of memories, or in the history."""
-    return inert(quote(told.text)) in notes or f": {inert(told.text)}\n" in notes
+    quoted, line = inert(quote(told.text)), f": {inert(told.text)}\n"
+    return any(quoted in one or line in one for one in notes)
 
 
 def _told(told: Told) -> str:
@@ -108,13 +111,15 @@ RESUME = (
 )
 
 
-def resume(begun: Begun, said: Sequence[str], notes: Sequence[str] = ()) -> list[Json]:
+def resume(
+    heard: Sequence[Bound], said: Sequence[str], told: Sequence[Told] = (), notes: Sequence[str] = ()
+) -> list[Json]:
     """The prompt of an attempt that resumes: what was asked, what was said, and that it goes on."""
-    unreached = {t.text for t in begun.told if not t.reached}
+    unreached = {t.text for t in told if not t.reached}
     already = [text for text in said if text not in unreached]
-    told = [_told(t) for t in begun.told if t.text not in already and not _stands_in(t, "\n".join(notes) + "\n")]
-    lines = [RESUME, *(f"already said: {inert(text)!r}" for text in already), *told, *notes]
-    asked = "\n".join(f"- it was asked: {inert(e.text)!r}" for e in begun.events)
+    others = [_told(t) for t in told if t.text not in already and not _stands_in(t, notes)]
+    lines = [RESUME, *(f"already said: {inert(text)!r}" for text in already), *others, *notes]
+    asked = "\n".join(f"- it was asked: {inert(e.text)!r}" for e in heard)
     return [block(marked("your turn goes on; nobody typed this", "\n".join(f"- {x}" for x in lines) + "\n" + asked))]
 
 

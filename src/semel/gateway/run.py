@@ -30,7 +30,7 @@ from semel.law.echo import QUIET_WORD
 from semel.law.stream.notices import failure
 from semel.ledger import past, show, turns
 from semel.ledger.speak import Caller, Leg
-from semel.ledger.turns import Begun, Fence
+from semel.ledger.turns import Begun, Fence, Told
 
 log = structlog.get_logger("semel.turn")
 
@@ -193,12 +193,13 @@ class Run:
 
     # ------------------------------------------------------------ the walk
 
-    async def go(self, how: law.How, said: Sequence[str], notes: Sequence[str]) -> bool:
+    async def go(self, how: law.How, said: Sequence[str], notes: Sequence[str], told: Sequence[Told]) -> bool:
         """Ask the agent and follow it to the end. True: another turn is due. Raises Lost, Fenced, LedgerError."""
         self.how = how
         self.speech.hold_back(said)
-        given = self.begun
-        content = prompt.resume(given, said, notes) if how == "resume" else prompt.content(given, notes=notes)
+        events = self.begun.events
+        resumes = how == "resume"
+        content = prompt.resume(events, said, told, notes) if resumes else prompt.content(events, told, notes)
         self._told_since()
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         self.open = 1

@@ -276,7 +276,7 @@ class Turns:
             run.cancelled_by = by
             await run.end_cancelled()
         else:
-            return await run.go(plan.how, plan.said, plan.notes)
+            return await run.go(plan.how, plan.said, plan.notes, plan.told)
         return True
 
     async def _let_go(self, run: Run, fence: Fence) -> None:

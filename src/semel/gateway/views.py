@@ -61,7 +61,7 @@ class Views:
             first = await self._catch_up(number, after)
             yield first
             rev = int(first["rev"])
-            while True:
+            while not _deleted(first):
                 await watcher.ready.wait()
                 if watcher.lagged:
                     watcher.lagged = False
@@ -205,7 +205,8 @@ class Views:
 
 def _deleted(frame: Json) -> bool:
     """Whether a watcher was told that its session is deleted: there is nothing more to tell."""
-    return any(c["op"] == "session" and c["state"] == "deleted" for c in frame.get("changes", ()))
+    told = [frame.get("session", {}), *(c for c in frame.get("changes", ()) if c["op"] == "session")]
+    return any(one.get("state") == "deleted" for one in told)
 
 
 def report(tx: Tx) -> Json:

@@ -244,7 +244,7 @@ def finish(
     """The turn's last batch and its end, in one transaction. True: another turn is due at once (Law 2)."""
     row = turns.check(tx, fence)
     after = _Apply(tx, caller, slots).all(ops)
-    _deliver_closing(tx, after, end.closing, end.legs)
+    closing = _deliver_closing(tx, after, end.closing, end.legs)
     turns.close_entries(tx, fence.session, fence.turn)
     after = _Apply(tx, caller, after).all(end.notices)
     _rest_items(tx, fence.session)
@@ -262,6 +262,7 @@ def finish(
     tx.run("session_idle", id=fence.session, turn=fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
+        _tell_that_it_left(tx, fence.session, closing)
     entries.touch_session(tx, fence.session)
     return after, row.wake_at is not None
 
@@ -291,11 +292,20 @@ def late(
     return after
 
 
-def _deliver_closing(tx: Tx, after: Slots, closing: int | None, legs: tuple[speak.Leg, ...]) -> None:
+def _deliver_closing(tx: Tx, after: Slots, closing: int | None, legs: tuple[speak.Leg, ...]) -> int | None:
     """Where only the closing text is delivered, it leaves now that it is known which one it is."""
     claim = after.claims.get(closing) if closing is not None else None
     if claim is not None and legs:
         speak.deliver(tx, claim, legs)
+    return claim
+
+
+def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:
+    """The agent was told that what it was cut off in never left; it had nothing to add, and that was its answer."""
+    said = tx.one("claim_get", id=claim) if claim is not None else None
+    entry = tx.one("entry_get", session=session, seq=said.seq) if said is not None else None
+    if entry is not None and entry.partial:
+        entries.set_entry(tx, session, entry.seq, tell=True)
 
 
 def _rest_items(tx: Tx, session: int) -> None:

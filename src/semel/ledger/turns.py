@@ -39,6 +39,7 @@ class Told:
     text: str
     partial: bool
     reached: bool = True  # False: it never left for where the person is at home; only a page showed it
+    root: int | None = None  # of the turn it belongs to
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ def _take_over(tx: Tx, row: Row, turn: Row, lease: str) -> Begun:
 def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = None, failed: bool = False) -> Begun:
     here = speak.is_local(row.home)
     told = tuple(
-        Told(e.seq, e.role, e.text, bool(e.partial), here or bool(e.leaves))
+        Told(e.seq, e.role, e.text, bool(e.partial), here or bool(e.leaves), e.root)
         for e in tx.all("entries_to_tell", session=row.id)
     )
     return Begun(

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+GATEWAY_FILE = "gateway.json"  # {"url", "pid"}, in the data directory while the gateway runs
+
 
 class NoGateway(Exception):
     """No gateway answers for this data directory. Start one with `semel up`."""
@@ -24,7 +26,7 @@ class Address:
     def of(cls, data_dir: Path) -> Address:
         """Where the gateway of a data directory listens. Raises NoGateway where none is, or none any more."""
         try:
-            told = json.loads((data_dir / "gateway.json").read_text(encoding="utf-8"))
+            told = json.loads((data_dir / GATEWAY_FILE).read_text(encoding="utf-8"))
             token = (data_dir / "owner.token").read_text(encoding="utf-8").strip()
             return cls(str(told["url"]).rstrip("/"), token)
         except (OSError, ValueError, KeyError, TypeError):

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from pydantic_ai.exceptions import ModelContextWindowExceededError
 from pydantic_ai.messages import ModelMessage
 
 from semel.agents.model import failures, history
@@ -23,13 +24,14 @@ from semel.agents.model.door import Door
 from semel.agents.model.loop import Loop
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
-from semel.gateway.ports import AgentError, Answered, Asked, Died, Inside, Json, Signal, Update
+from semel.gateway.ports import RECORD, AgentError, Answered, Asked, Died, Inside, Json, Signal, Update
 from semel.gateway.prompt import names_note
 
 log = logging.getLogger("semel.agents")
 
 NAME = "semel-model"
 INSTRUCTIONS = 200_000  # characters of the instructions file
+PARTS = (0.75, 0.2, 0.0)  # of the context, for the past: less each time that the model says it is too much
 LEAST = 3_000  # bytes of the past that are told whatever else takes the room
 
 BASE = (
@@ -42,7 +44,7 @@ BASE = (
 class ModelConversation:
     """See `semel.gateway.ports.Conversation`. Made by `ModelAgent.open`."""
 
-    memory = "ledger"
+    memory = RECORD
     restored: Literal["new", "loaded", "resumed"] = "resumed"  # its memory is the record, and the record is there
     agent_name = NAME
     profile = NAME
@@ -161,12 +163,24 @@ class ModelConversation:
 
     async def _answer(self, content: list[Json]) -> Answered:
         try:
-            return await self._loop.run(await self._past(), content)
+            return await self._fitting(content)
         except Exception as error:
             end = failures.ended(error)
             end = replace(end, error=self._models.without_key(end.error or ""))
             log.info("agent %s: %s", self._agent.name, end.error, exc_info=not _expected(error))
             return end
+
+    async def _fitting(self, content: list[Json]) -> Answered:
+        """Our estimate of a context may be wrong, or the model's smaller: then it is asked with less of the past."""
+        for part in PARTS:
+            try:
+                return await self._loop.run(await self._past(part), content)
+            except ModelContextWindowExceededError:
+                if part == PARTS[-1] or self._loop.answered:
+                    raise
+                content = [*content, *(block for joined in self._loop.joined for block in joined)]
+                self._turn = 0
+        raise AssertionError("the last part answers or raises")
 
     def _ended(self, task: asyncio.Task[Answered]) -> None:
         """Every prompt of it is answered. One that came too late to be read in it is begun now."""
@@ -185,11 +199,13 @@ class ModelConversation:
         if late and self._died is None:
             self._start([block for content in late for block in content])
 
-    async def _past(self) -> list[ModelMessage]:
-        """The messages before this prompt: of the record, or of the turn that is asked once more."""
-        settings = self._models.settings
+    async def _past(self, part: float) -> list[ModelMessage]:
+        """The messages before this prompt: of the record, or of the turn that is asked once more.
+
+        part: of the context, for the system prompt and the past.
+        """
         system = await asyncio.to_thread(self._system)
-        room = settings.context * history.BYTES * 3 // 4 - len(system.encode("utf-8", "replace"))
+        room = int(self._models.context * history.BYTES * part) - len(system.encode("utf-8", "replace"))
         past = await self._inside.past(max(LEAST, room))
         if past.turn != self._turn or not self._messages:
             self._turn, self._messages = past.turn, history.messages(past, system)

@@ -52,18 +52,21 @@ class Loop:
         self._steered = steered
         self._prefix = prefix
         self._requests = 0
+        self.answered = 0  # requests of the last run that were answered
+        self.joined: list[Block] = []  # what was steered into it
 
     def __repr__(self) -> str:
         return f"<Loop of {self._models.settings.model}, {self._requests} requests>"
 
     async def run(self, messages: list[ModelMessage], content: Block) -> Answered:
         """Answer a prompt. `messages` is what came before, and grows by what was asked and answered."""
+        self.joined, self.answered = [], 0
         history.ask(messages, history.content(content))
         for _ in range(self._models.settings.max_requests):
-            for block in self._steered():
-                history.ask(messages, history.content(block))
-            history.fit(messages, self._models.settings.context)
+            self._join(messages, self._steered())
+            history.fit(messages, self._models.context)
             response = await self._request(messages)
+            self.answered += 1
             messages.append(response)
             calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
             if response.finish_reason in STOPS:  # a call that was cut off is no call
@@ -75,9 +78,13 @@ class Loop:
             elif not (late := self._steered()):
                 return Answered("end_turn")
             else:
-                for block in late:
-                    history.ask(messages, history.content(block))
+                self._join(messages, late)
         return Answered("max_turn_requests")
+
+    def _join(self, messages: list[ModelMessage], steered: list[Block]) -> None:
+        self.joined += steered
+        for block in steered:
+            history.ask(messages, history.content(block))
 
     async def _request(self, messages: list[ModelMessage]) -> ModelResponse:
         """One request, shown as it streams. Raises Broken and pydantic-ai's errors."""
@@ -104,7 +111,7 @@ class Loop:
     def _usage(self, response: ModelResponse) -> None:
         used = response.usage.input_tokens + response.usage.output_tokens
         if used:
-            self._tell({"sessionUpdate": "usage_update", "used": used, "size": self._models.settings.context})
+            self._tell({"sessionUpdate": "usage_update", "used": used, "size": self._models.context})
 
 
 class _Shown:

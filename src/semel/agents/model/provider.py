@@ -34,6 +34,7 @@ class Models:
         self.agent = agent
         self.settings: ModelSettings = agent.model
         self.model = self._make()
+        self.context = min(self.settings.context, self.model.context_window or self.settings.context)  # tokens
         self._chat = _is_chat(self.model)
 
     def __repr__(self) -> str:

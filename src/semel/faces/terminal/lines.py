@@ -121,7 +121,7 @@ class Lines:
     def _over(self) -> bool:
         view = self.link.view
         heard = next((entry for entry in view.entries.values() if entry.get("event") == self._sent), None)
-        if heard is not None and heard.get("kind") == "command":
+        if heard is not None and heard.get("kind") == "command" and heard["role"] == "user":
             return any(e.get("kind") == "command" and e.get("of") == heard["seq"] for e in view.entries.values())
         return not self._sent or (heard is not None and not view.busy)
 

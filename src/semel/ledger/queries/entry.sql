@@ -43,7 +43,7 @@ FROM entry WHERE session = :session AND live = 1 ORDER BY seq
 -- name: entries_to_tell
 -- what must ride in the agent's next prompt (Law 7); not what became of a turn of an earlier chapter
 SELECT e.id, e.session, e.seq, e.born, e.rev, e.base, e.at, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event,
-  e.claim, e.tell, e.more, EXISTS(SELECT 1 FROM part p WHERE p.claim = e.claim) AS leaves
+  e.claim, e.tell, e.more, t.root, EXISTS(SELECT 1 FROM part p WHERE p.claim = e.claim) AS leaves
 FROM entry e INDEXED BY entry_tell LEFT JOIN turn t ON t.id = e.turn
 WHERE e.session = :session AND e.tell = 1 AND coalesce(t.chapter, e.chapter) = (SELECT s.chapter FROM session s WHERE s.id = :session)
 ORDER BY e.seq
@@ -140,7 +140,7 @@ DELETE FROM output WHERE item = :item
 SELECT e.seq, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event, e.more, h.turn AS bound, t.root
 FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session LEFT JOIN turn t ON t.id = coalesce(h.turn, e.turn)
 WHERE e.session = :session AND e.seq < :before AND e.seq >= (SELECT s.since FROM session s WHERE s.id = :session)
-  AND coalesce(t.chapter, e.chapter) = :chapter AND coalesce(e.more ->> 'kind', '') <> 'command'
+  AND coalesce(t.chapter, e.chapter) = :chapter AND (e.more ->> 'kind' IS NOT 'command' OR e.role = 'event')
 ORDER BY e.seq DESC LIMIT :limit
 
 -- name: items_of_turn

@@ -1,7 +1,7 @@
 """The reporter: posts what is in the spool, in order, until the gateway has acknowledged it.
 
 An acknowledgement is a gateway's own answer and nothing else. A gateway that is away, or an answer that is no
-gateway's, is waited out with a growing pause; a refusal (wrong token, not in scope ...) is told, and tried
+gateway's, is waited out with a growing pause, which a gateway that starts on this machine ends; a refusal (wrong token, not in scope ...) is told, and tried
 again when there is news. Nothing leaves the spool before it was taken.
 """
 
@@ -19,10 +19,11 @@ from urllib.parse import quote
 
 import httpx2
 
-from semel.tools.address import Address, NoGateway
+from semel.tools.address import GATEWAY_FILE, Address, NoGateway
 from semel.tools.exec.spool import Report, Run
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds
+WATCH = 1.0  # seconds between two looks whether a gateway was started on this machine
 PATIENT_PAUSE = 600.0  # the longest Retry-After that is honoured
 TIMEOUT = httpx2.Timeout(15, connect=5)
 URN = "urn:semel:problem:"
@@ -47,6 +48,16 @@ class Target:
         """For run.json."""
         told = {"data_dir": str(self.data_dir), "url": self.url, "token_file": self.token_file}
         return {name: str(value) for name, value in told.items() if value is not None}
+
+    def sign(self) -> tuple[int, int] | None:
+        """Another one: a gateway was started on the data directory, or ended. None: it is not known by a file here."""
+        if self.url is not None:
+            return None
+        try:
+            found = (self.data_dir / GATEWAY_FILE).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     @classmethod
     def of(cls, told: dict[str, str]) -> Target:
@@ -80,6 +91,7 @@ class Line:
     failures: int = 0
     tried: bool = False
     why: str = ""
+    sign: tuple[int, int] | None = None  # of the gateway that was last asked
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -152,15 +164,15 @@ class Reporter:
             while not self._stopped:
                 waiting = [line for line in self.lines if line.open]
                 now = time.monotonic()
-                due = next((line for line in waiting if line.due <= now), None)
+                due = next((line for line in waiting if line.due <= now or _started(line)), None)
                 if due is not None:
                     return due
                 soonest = min((line.due for line in waiting), default=None)
-                self._changed.wait(None if soonest is None else soonest - now)
+                self._changed.wait(None if soonest is None else min(soonest - now, WATCH))
         return None
 
     def _attempt(self, http: httpx2.Client, line: Line) -> None:
-        report = line.open[0]
+        report, line.sign = line.open[0], line.to.sign()
         verdict = post(http, line.to, str(line.run.about["session"]), report.body)
         with self._changed:
             line.tried = line.tried or verdict.what == "later" or len(line.open) == 1
@@ -181,6 +193,14 @@ class Reporter:
         if verdict.what == "conflict":  # the gateway keeps both contents: nothing is left to be told
             line.notes.append(verdict.why)
         line.run.settle(report)
+
+
+def _started(line: Line) -> bool:
+    """A gateway was started since the last attempt: the pause before the next one was for its predecessor."""
+    if line.to.sign() in (None, line.sign):
+        return False
+    line.failures = 0
+    return True
 
 
 # ---------------------------------------------------------------- one attempt

@@ -1,0 +1,91 @@
+"""What a prompt reads of the past, and what a page reads, in a session of 1,000 and of 100,000 entries (Law 11).
+
+Also with 10,000 other sessions beside it. Both pasts are longer than what a prompt carries, so the same is told.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.scale import fill
+from bench.turns import TEXT
+from semel.agents.model import history
+from semel.gateway import prompt
+from semel.law import memory as law
+from semel.ledger import memory, past, views
+from semel.ledger.sql import Tx
+from semel.ledger.store import Store
+
+SHORT, LONG, CROWD = 1_000, 100_000, 10_000
+ROUNDS = 41
+ROOM = 128_000 * history.BYTES // 2  # bytes of the past that a model of 128,000 tokens is told
+
+Look = Callable[[Tx, int], Any]
+
+
+def told_anew(tx: Tx, session: int) -> Any:
+    """An ACP agent without memory: the chapter's newest stretch, as its prompt tells it."""
+    return prompt.history(past.conversation(tx, session, 1, newest(tx, session)))
+
+
+def told_always(tx: Tx, session: int) -> Any:
+    """A model agent: its whole memory is what fits of the record, in messages."""
+    return history.messages(past.remembered(tx, session, ROOM), "You are an agent.")
+
+
+def compared(tx: Tx, session: int) -> Any:
+    """An agent that loaded a history of its own: the record is held against it. It remembers nothing here."""
+    rows, whole = memory.recorded(tx, session)
+    return law.difference(rows, [], {}, whole=whole, quiet=())
+
+
+def newest(tx: Tx, session: int) -> int:
+    """The session's last turn."""
+    row = tx.one("turn_last", session=session)
+    assert row is not None
+    return int(row.id)
+
+
+LOOKS: dict[str, Look] = {
+    "ACP agent without memory": told_anew,
+    "model agent": told_always,
+    "agent with a memory of its own": compared,
+    "page: a snapshot": views.snapshot,
+    "page: what changed last": lambda tx, session: views.since(tx, session, _rev(tx, session) - 5),
+    "page: a stretch from the middle": lambda tx, session: views.history(tx, session, 500, 200),
+}
+
+
+def _rev(tx: Tx, session: int) -> int:
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    return int(row.rev)
+
+
+def took(store: Store, look: Look) -> float:
+    """ms that one look takes."""
+    begin = time.perf_counter()
+    store.look(look, 1)
+    return (time.perf_counter() - begin) * 1000
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="semel-bench-") as root:
+        few, many, crowd = (Path(root) / name for name in ("few.db", "many.db", "crowd.db"))
+        fill(few, SHORT, 1, TEXT)
+        fill(many, LONG, 1, TEXT)
+        fill(crowd, SHORT, 1, TEXT)
+        fill(crowd, CROWD * 10, CROWD)
+        print(f"the median of {ROUNDS} looks in turn; beside {SHORT:,} entries of 1 KB, which are ms")
+        print(f"{'':32}{'ms':>8}{f'{LONG:,} entries':>18}{f'{CROWD:,} sessions beside':>25}")
+        with Store.open(few) as a, Store.open(many) as b, Store.open(crowd) as c:
+            for name, look in LOOKS.items():
+                rounds = [[took(store, look) for store in (a, b, c)] for _ in range(ROUNDS)]
+                base = statistics.median(one[0] for one in rounds)
+                long, beside = (statistics.median(one[n] / one[0] for one in rounds) for n in (1, 2))
+                print(f"{name:32}{base:8.2f}{long:16.2f} x{beside:23.2f} x", flush=True)
