@@ -9,18 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
-from bench.house import Client, House, house, line
+from bench.house import Client, House, beside, house, line
 
 PRODUCERS = (1, 64)
 ROUNDS, SECONDS = 5, 1.5
@@ -63,23 +59,11 @@ def raw_commits(folder: Path) -> float:
     return rate
 
 
-@contextmanager
-def echo() -> Iterator[int]:
-    """The port of a server with nothing behind it."""
-    process = subprocess.Popen([sys.executable, "-m", "bench.echo"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
 def accepted() -> None:
     """The table gives medians over the rounds, and ratios to what the same round gave."""
     seen: dict[str, list[tuple[float, float, float]]] = {}
-    with house() as one, echo() as nothing:
+    with house() as one, beside("bench.echo") as told:
+        nothing = int(told)
         for number in PRODUCERS:  # the sessions exist
             asyncio.run(producers(one.port, number))
         for _ in range(ROUNDS):

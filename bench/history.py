@@ -23,7 +23,7 @@ from semel.ledger.store import Store
 
 SHORT, LONG, CROWD = 1_000, 100_000, 10_000
 ROUNDS = 41
-ROOM = 128_000 * history.BYTES // 2  # bytes of the past that a model of 128,000 tokens is told
+ROOM = 100_000 * history.BYTES * 3 // 4  # bytes of the past that a model is told, with the default `context`
 
 Look = Callable[[Tx, int], Any]
 

@@ -24,17 +24,21 @@ Json = dict[str, Any]
 
 class House:
     """`semel up` with the demo agent answering at once; where not `instant`, it does what prompts say, and `prompts`
-    holds a line for each."""
+    holds a line for each. With `api`, the address of a model API, its agent is the model there."""
 
-    def __init__(self, root: Path, live: int = 4, instant: bool = True) -> None:
+    def __init__(self, root: Path, live: int = 4, instant: bool = True, api: str = "") -> None:
         self.root = root
         (root / "work").mkdir(exist_ok=True)
         self.config = root / "semel.toml"
         how = ["--instant"] if instant else ["--log", str(root / "prompts")]
         command = json.dumps(demo.command(*how, "--state", str(root / "demo")))
+        agent = f'kind = "acp"\ncommand = {command}'
+        if api:
+            (root / "key").write_text("none")
+            agent = f'kind = "model"\nmodel = "openai-chat:scripted"\nbase_url = "{api}/v1"\nkey = "file:{root}/key"'
         self.config.write_text(
             f'[gateway]\nlisten = "127.0.0.1:0"\ndata_dir = "{root}/data"\nmax_live_agents = {live}\n'
-            f'[agents.demo]\nkind = "acp"\ncommand = {command}\ncwd = "{root}/work"\n'
+            f'[agents.demo]\n{agent}\ncwd = "{root}/work"\n'
         )
         self.process: subprocess.Popen[bytes]
         self.port = 0
@@ -89,14 +93,27 @@ class House:
 
 
 @contextmanager
-def house(live: int = 4, instant: bool = True) -> Iterator[House]:
+def house(live: int = 4, instant: bool = True, api: str = "") -> Iterator[House]:
     with tempfile.TemporaryDirectory(prefix="semel-bench-") as root:
-        one = House(Path(root), live, instant)
+        one = House(Path(root), live, instant, api)
         one.up()
         try:
             yield one
         finally:
             one.down()
+
+
+@contextmanager
+def beside(module: str) -> Iterator[str]:
+    """A program of this package beside the gateway, while the block runs; the line that it prints."""
+    process = subprocess.Popen([sys.executable, "-m", module], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 def rss(pid: int) -> float:

@@ -35,10 +35,7 @@ def fill(path: Path, entries: int, sessions: int, text: str = TEXT[:200]) -> Non
     with db:
         db.executemany(
             "INSERT INTO session(id, key, agent, home, epoch, seq, rev, at) VALUES(?, ?, 'demo', ?, ?, ?, ?, 0)",
-            (
-                (n, f"past-{n}", f"web:past-{n}", per, per * 2, per * 4)
-                for n in range(known + 1, known + sessions + 1)
-            ),
+            ((n, f"past-{n}", f"web:past-{n}", per, per * 2, per * 4) for n in range(known + 1, known + sessions + 1)),
         )
         for first in range(0, per * sessions, 50_000):
             span = range(first, min(per * sessions, first + 50_000))

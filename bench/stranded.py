@@ -3,6 +3,8 @@
 A message that comes 0 to 50 ms after a reply became visible meets a session that is just being let go. It is
 stranded if nobody answers it. A gateway that asks "is it busy?" before it stores a message strands some (measured
 elsewhere: 15 in 100); here the message is in the record first.
+
+Both with the bundled agent, a process for each session, and with a model behind a scripted API.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import asyncio
 import random
 import time
 
-from bench.house import Client, House, house, line
+from bench.house import Client, House, beside, house, line
 
-SESSIONS, TURNS, TRIALS, PATIENCE = 20, 1000, 10_000, 20.0
+SESSIONS, TURNS, PATIENCE = 20, 1000, 20.0
+TRIALS, TRIALS_OF_A_MODEL = 10_000, 2_000
 
 
 class Talk:
@@ -46,7 +49,7 @@ class Talk:
         return (seen - begin) / 1e6
 
 
-async def _run(one: House) -> None:
+async def _run(one: House, trials: int) -> None:
     talks = [await Talk(one, f"talk-{n}").start() for n in range(SESSIONS)]
     took: list[float] = []
 
@@ -62,7 +65,7 @@ async def _run(one: House) -> None:
     after: list[float] = []
 
     async def right_after(talk: Talk, dice: random.Random) -> None:
-        for _ in range(TRIALS // SESSIONS):
+        for _ in range(trials // SESSIONS):
             await asyncio.sleep(dice.uniform(0.0, 0.05))
             after.append(await talk.ask())
 
@@ -75,5 +78,9 @@ async def _run(one: House) -> None:
 
 
 def main() -> None:
+    print("the bundled agent")
     with house(live=SESSIONS + 2) as one:
-        asyncio.run(_run(one))
+        asyncio.run(_run(one, TRIALS))
+    print("a model")
+    with beside("bench.modelapi") as api, house(live=SESSIONS + 2, api=api) as one:
+        asyncio.run(_run(one, TRIALS_OF_A_MODEL))

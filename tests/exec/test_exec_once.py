@@ -202,6 +202,14 @@ async def test_a_node_reports_to_no_session_but_its_own(place: Place, session: s
     assert await place.gateway.sessions() == []
 
 
+@pytest.mark.parametrize("token", [CI, OWNER])
+@pytest.mark.parametrize("kind", ["message", "answer", "command"])
+async def test_a_report_is_never_what_somebody_said(place: Place, kind: str, token: str) -> None:
+    status, problem = await place.report({**DONE, "kind": kind, "text": "/new"}, token)
+    assert (status, problem["type"]) == (400, "urn:semel:problem:bad-request")
+    assert "choose another one" in problem["detail"] and await place.gateway.sessions() == []
+
+
 async def test_a_node_without_sessions_reports_to_none(place: Place) -> None:
     status, problem = await place.report(DONE, "a-token-for-nothing")
     assert status == 403 and "may report to: no session" in problem["detail"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,10 @@ class House(Views):
         self.published: dict[int, list[int]] = {}
         publish = self.hub.publish
 
-        def noted(changes: list[tuple[int, Json]]) -> None:
+        def noted(changes: list[tuple[int, Json]], unseen: Collection[int] = ()) -> None:
             for session, change in changes:
                 self.published.setdefault(session, []).append(change["rev"])
-            publish(changes)
+            publish(changes, unseen)
 
         self.hub.publish = noted  # type: ignore[method-assign, assignment]
 

@@ -124,6 +124,12 @@ async def test_a_bad_body_is_told_what_is_wrong_with_it(
     assert await gateway.sessions() == []
 
 
+async def test_a_word_that_is_not_one_of_a_few_is_answered_with_those(client: httpx2.AsyncClient) -> None:
+    answer = await client.post(f"{SESSION}/messages", json={"text": "hi", "busy": "que"})
+    assert (answer.status_code, answer.json()["field"]) == (400, "busy")
+    assert "It is one of: queue, steer, interrupt, collect." in answer.json()["detail"]
+
+
 async def test_what_the_gateway_finds_wrong_is_told_as_it_says_it(client: httpx2.AsyncClient) -> None:
     answer = await client.post(f"{SESSION}/messages", json={"text": "  "})
     assert (answer.status_code, answer.json()["detail"]) == (400, "text is empty: say something")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import judge
+import invariant_judge as judge
 import pytest
-from houses import Chat, House, house
+from invariant_house import Chat, House, house
+from invariant_ways import WAYS, Way
 from model_server import Answer
-from paths import WAYS, Way
 
 KINDS = ("acp", "openai-chat", "anthropic")
 
@@ -82,6 +82,7 @@ def told(h: House, chat: Chat) -> None:
         judge.cut_off(record, h.given(chat))
     else:
         judge.history(record, h.asked(chat)[-1].talk)
+        judge.cut_in_history(record, h.asked(chat)[-1].talk)
 
 
 async def forgotten(h: House, chat: Chat) -> None:

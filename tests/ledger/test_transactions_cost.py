@@ -103,7 +103,7 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     look("since", views.since, session, store.look(lambda tx: tx.one("session_by_id", id=session).rev) - 5)
     look("snapshot", views.snapshot, session, 3)
     look("history", views.history, session, 8, 3)
-    look("conversation", past.conversation, session, 1, 10**9)
+    look("conversation", past.conversation, session, 1, begun.turn)
     look("why", why.story, f"e{begun.events[-1].event}")
     hear_late = do("hear for the next", hear.hear, event(10**6 + 2), [hear.To("s", "main", HOME)])
     begun = do("begin the next", turns.begin, hear_late.woken[0], "g0", spawn)

@@ -72,7 +72,7 @@ def _tell_retries(view: View, event: int, told: set[int], tell: Callable[[str], 
     """A turn that is tried again keeps a person waiting: they are told why, when it happens."""
     heard = next((entry["seq"] for entry in view.entries.values() if entry.get("event") == event), None)
     for seq, entry in view.entries.items():
-        if heard is not None and seq > heard and entry.get("kind") == "retry" and -seq not in told:
+        if heard is not None and seq > heard and entry.get("kind") in ("retry", "turn.retry") and -seq not in told:
             told.add(-seq)  # beside the ids of questions
             tell(entry["text"])
 

@@ -9,6 +9,7 @@ from semel.law import passing
 from semel.law import turn as law
 from semel.ledger import show
 
+LONG = 30.0  # seconds to wait that a person is told of wherever they are
 SPREAD = 1.1  # sessions that failed together do not come back together
 
 
@@ -25,9 +26,10 @@ def why(end: Answered) -> str:
 
 
 def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
-    """People see that it goes on, and when."""
+    """People see that it goes on, and when; in a chat, where that is long enough to wonder."""
     when = f"{wait:.0f} s" if wait < 120 else f"{wait / 60:.0f} min"
-    return show.Notice(f"The agent's turn failed: {why}. It is tried again in {when} (attempt {attempt}).", "retry")
+    kind = "turn.retry" if wait >= LONG else "retry"
+    return show.Notice(f"The agent's turn failed: {why}. It is tried again in {when} (attempt {attempt}).", kind)
 
 
 def notices(event: law.Event, end: Answered, by: str | None) -> list[show.Notice]:

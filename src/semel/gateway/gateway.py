@@ -48,7 +48,7 @@ from semel.law.echo import QUIET_WORD
 from semel.ledger import entries, startup
 from semel.ledger import spawns as spawn_rows
 from semel.ledger.commands import KIND as COMMAND
-from semel.ledger.hear import PEOPLES as SAID
+from semel.ledger.hear import PEOPLES
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
 
@@ -242,7 +242,7 @@ class Gateway(Views, Sessions, Archive):
     ) -> Heard:
         """Something that happened. The session is made if it is new. Raises BadRequest; returns after the commit."""
         self._open()
-        if kind in PEOPLES:  # a machine's report is never somebody's words, nor a command such as /new
+        if kind in PEOPLES or kind == COMMAND:  # a machine's report is never somebody's words, nor a command such as /new
             raise BadRequest(
                 f"kind: {kind!r} is the kind of what people say, which is POSTed to /v1/sessions/KEY/messages; "
                 "choose another one for an event"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 Json = dict[str, Any]
@@ -28,13 +28,19 @@ class Watcher:
 
     def push(self, change: Json) -> None:
         if len(self.pending) >= PENDING:
-            self.lagged = True
-            self.pending.clear()
+            self.lag()
         if not self.lagged:
             self.pending.append(change)
         self.ready.set()
         if change["op"] not in GROWTH:
             self.urgent.set()
+
+    def lag(self) -> None:
+        """It lacks something: it is caught up from the ledger."""
+        self.lagged = True
+        self.pending.clear()
+        self.ready.set()
+        self.urgent.set()
 
     def take(self, after: int = 0) -> list[Json]:
         """All that is pending above a rev, with what one text grew by joined together.
@@ -74,22 +80,30 @@ class Hub:
 
     def __init__(self) -> None:
         self._watchers: dict[int, set[Watcher]] = defaultdict(set)
-        self._followers: list[Callable[[list[tuple[int, Json]]], object]] = []
+        self._followers: list[Callable[[set[int]], object]] = []
 
     def __repr__(self) -> str:
         return f"<Hub {sum(map(len, self._watchers.values()))} watchers of {len(self._watchers)} sessions>"
 
-    def follow(self, call: Callable[[list[tuple[int, Json]]], object]) -> None:
-        """Have this told of every commit, on the loop: it must not take long."""
+    def follow(self, call: Callable[[set[int]], object]) -> None:
+        """Have this told of every commit and the sessions it changed, on the loop: it must not take long."""
         self._followers.append(call)
 
-    def publish(self, changes: list[tuple[int, Json]]) -> None:
-        """Called on the loop, in the order of commits."""
+    def publish(self, changes: list[tuple[int, Json]], unseen: Collection[int] = ()) -> None:
+        """Called on the loop, in the order of commits.
+
+        unseen: sessions that changed while nobody watched them, so that no change was rendered. Whoever came since
+        read the ledger before or after this commit, and is caught up from it.
+        """
+        changed = {session for session, _ in changes} | set(unseen)
         for call in self._followers:
-            call(changes)
+            call(changed)
         for session, change in changes:
             for watcher in self._watchers.get(session, ()):
                 watcher.push(change)
+        for session in unseen:
+            for watcher in self._watchers.get(session, ()):
+                watcher.lag()
 
     def join(self, session: int) -> Watcher:
         watcher = Watcher()
@@ -104,7 +118,7 @@ class Hub:
                 del self._watchers[session]
 
     def watched(self, session: int) -> int:
-        """How many watch this session now."""
+        """How many watch this session now. Any thread may ask."""
         return len(self._watchers.get(session, ()))
 
     @property

@@ -31,6 +31,7 @@ class Record:
 
     def _seen(self, tx: Tx, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         result = body(tx, *args, **kwargs)
-        if tx.dirty:
-            tx.after(functools.partial(self.hub.publish, views.changes(tx)))
+        if tx.dirty:  # rendering is half of what a message costs the ledger: where nobody watches it is left out
+            unseen = {session for session, _, _ in tx.dirty if not self.hub.watched(session)}
+            tx.after(functools.partial(self.hub.publish, views.changes(tx, unseen), unseen))
         return result

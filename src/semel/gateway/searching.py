@@ -74,10 +74,9 @@ class Search:
         """How many sessions changed since they were looked at; at least one until a first look is over."""
         return len(self._changed) + len(self._todo) + (self._busy or self._all)
 
-    def note(self, changes: Iterable[tuple[int, Json]]) -> None:
-        """Something was committed. Called for each commit: it costs a set's insert."""
-        for session, _ in changes:
-            self._changed.add(session)
+    def note(self, sessions: set[int]) -> None:
+        """Something was committed in these. Called for each commit: it costs a set's insert."""
+        self._changed |= sessions
         self._kick.set()
 
     async def run(self) -> None:

@@ -67,6 +67,8 @@ class Views:
                     watcher.lagged = False
                     watcher.take()
                     caught = await self._catch_up(number, rev)
+                    if caught.get("changes") == []:  # it had read all of it already
+                        caught = {}
                 else:
                     fresh = watcher.take(rev)
                     caught = {"type": "change", "rev": fresh[-1]["rev"], "changes": fresh} if fresh else {}

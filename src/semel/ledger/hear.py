@@ -89,7 +89,10 @@ class Outcome:
 
 def session_of(tx: Tx, to: To) -> Row:
     """The session, made if it is new. Its home is fixed here."""
-    row = tx.one("session_by_key", key=to.key)
+    return _opened(tx, to, tx.one("session_by_key", key=to.key))
+
+
+def _opened(tx: Tx, to: To, row: Row | None) -> Row:
     if row is None:
         session = int(tx.value("session_add", key=to.key, agent=to.agent, home=to.home, at=tx.now))
         entries.touch_session(tx, session)
@@ -142,10 +145,10 @@ def _again(tx: Tx, event: Event, payload: str) -> Outcome:
 
 
 def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
-    gone = tx.one("session_by_key", key=to.key)
-    if gone is not None and gone.deleted is not None and jobs.reports(tx, event.kind, event.key, gone.id):
-        return _bury(tx, gone, event_id, event)
-    row = session_of(tx, to)
+    known = tx.one("session_by_key", key=to.key)
+    if known is not None and known.deleted is not None and jobs.reports(tx, event.kind, event.key, known.id):
+        return _bury(tx, known, event_id, event)
+    row = _opened(tx, to, known)
     if event.command is not None:
         return _command(tx, row, event_id, event, event.command)
     what = _place(tx, row, event, to)

@@ -19,7 +19,7 @@ def recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[Record
     """
     row = tx.one("session_by_id", id=session)
     assert row is not None
-    rows = tx.all("entries_before", session=session, chapter=row.chapter, before=row.seq + 1, limit=STRETCH)
+    rows = tx.all("entries_before", session=session, chapter=row.chapter, before=row.seq + 1, since=0, limit=STRETCH)
     keyed: list[tuple[tuple[int, int, int], Recorded]] = []
     latest = 0
     for e in reversed(rows):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semel.ledger import entries
+from semel.ledger import entries, summary
 from semel.ledger.sql import Row, Tx
+from semel.ledger.summary import Covers, Summary
 
 STRETCH = 200  # entries looked back over for an agent without memory
 PAGE = 200  # entries read at a time for an agent whose memory is the ledger
@@ -41,13 +43,23 @@ class Past:
     """What an agent without a memory of its own knows when it is asked: the chapter, in order of turns.
 
     turn: the running one; what it and lost attempts of its root said is not in `spoken`: its prompt tells that.
-    cut: older turns were left out.
+    summary: stands for the turns before those. cut: older turns were left out.
     """
 
     turn: int
     spoken: tuple[Spoken, ...] = ()
     cut: bool = False
     begun: tuple[Deed, ...] = ()
+    summary: Summary | None = None
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Turns that are to be summarised, in order; `before` is the summary of what was before them."""
+
+    spoken: tuple[Spoken, ...]
+    covers: Covers
+    before: Summary | None = None
 
 
 def said_in_root(tx: Tx, root: int, home: str | None) -> list[str]:
@@ -79,7 +91,7 @@ def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
     """
     row, own = tx.one("session_by_id", id=session), tx.one("turn_get", id=turn)
     assert row is not None and own is not None
-    rows = tx.all("entries_before", session=session, chapter=chapter, before=row.seq + 1, limit=STRETCH)
+    rows = tx.all("entries_before", session=session, chapter=chapter, before=row.seq + 1, since=0, limit=STRETCH)
     return [one for group in _by_root(rows[::-1], own.root).values() for one in group]
 
 
@@ -87,44 +99,100 @@ def remembered(tx: Tx, session: int, room: int) -> Past:
     """The running turn's past, the newest turns whole, of at most `room` bytes of UTF-8 text.
 
     Law 4: in order of turns. Each is its bound events, then what it said; what no turn owns stands behind the turn
-    before it.
+    before it. What a summary covers is not read: it stands in its place, if it fits.
     """
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    own = tx.one("turn_get", id=row.turn) if row.turn is not None else None
+    row, own = _standing(tx, session)
     attempts = {t.id for t in tx.all("turns_of_root", root=own.root)} if own is not None else set()
-    rows, cut = _newest(tx, session, row.chapter, row.seq, room)
-    groups = _by_root(rows, own.root if own is not None else None)
-    spoken, left_out = _fitting(groups, room, cut)
+    told = summary.newest(tx, row)
+    size = _bytes(told.text) if told is not None else 0
+    fits = size <= room
+    room -= size if fits else 0
+    rows, cut = _newest(tx, row, room, told)
+    groups = _by_root(rows, own.root if own is not None else None, told.covers if told is not None else None)
+    spoken, left_out = _fitting(groups, room, cut or not fits)
     lost = attempts - {row.turn}
     begun = tuple(deed for turn in sorted(lost) for deed in _deeds(tx, turn))
-    return Past(int(row.turn or 0), spoken, left_out, begun)
+    return Past(int(row.turn or 0), spoken, left_out, begun, told if fits else None)
 
 
-def _by_root(rows: list[Row], own: int | None) -> dict[int, list[Spoken]]:
+def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
+    """What a new summary would stand for: all but the newest turns of `keep` bytes, out of the newest `most` bytes.
+
+    None: there is nothing older. Where a part of the record is not read, the stretch is `cut`.
+    """
+    row, own = _standing(tx, session)
+    before = summary.newest(tx, row)
+    covered = before.covers if before is not None else None
+    rows, cut = _newest(tx, row, most, before)
+    groups = _by_root(rows, own.root if own is not None else None, covered)
+    known = sorted(groups)[1:] if cut else sorted(groups)  # the oldest may be in parts
+    old = known[: len(known) - len(_kept(groups, known, keep))]
+    if not old:
+        return None
+    spoken = tuple(one for turn in old for one in groups[turn])
+    first = before.covers.first if before is not None else min(one.seq for one in spoken)
+    covers = Covers(first, max(one.seq for one in spoken), old[-1], 0, cut or (covered is not None and covered.cut))
+    rest = (e.seq for of, e in _rooted(rows, covered) if of is None or not covers.has(e.seq, of))
+    return Stretch(spoken, replace(covers, since=min(rest, default=row.seq + 1)), before)
+
+
+def _kept(groups: dict[int, list[Spoken]], known: list[int], room: int) -> list[int]:
+    """The newest turns that have room, whole."""
+    kept = []
+    for turn in reversed(known):
+        room -= sum(_bytes(one.text) for one in groups[turn])
+        if room < 0:
+            break
+        kept.append(turn)
+    return kept
+
+
+def _standing(tx: Tx, session: int) -> tuple[Row, Row | None]:
+    """The session and its running turn."""
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    return row, tx.one("turn_get", id=row.turn) if row.turn is not None else None
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _rooted(rows: list[Row], covered: Covers | None) -> Iterator[tuple[int | None, Row]]:
+    """Each entry with the root it belongs to, in order of hearing. What no turn owns is of the turn before it."""
+    latest = covered.turn if covered is not None else 0
+    for e in rows:
+        of = latest if e.event is None and e.turn is None else e.root
+        latest = max(latest, of or 0)
+        yield of, e
+
+
+def _by_root(rows: list[Row], own: int | None, covered: Covers | None = None) -> dict[int, list[Spoken]]:
     """What was said, by the root of its turn, the oldest first; in each what was asked, then what was said.
 
     A turn that was tried again is one: what its lost attempts said stands behind its question, too. What no turn owns
-    stands behind the turn before it. What waits, streams, was said anew, or belongs to `own`, is left out.
+    stands behind the turn before it. What waits, streams, was said anew, is a summary or covered by one, or belongs
+    to `own`, is left out.
     """
     groups: dict[int, list[tuple[int, Spoken]]] = {}
-    latest = 0
-    for e in rows:
-        of = latest if e.event is None and e.turn is None else e.root
-        if of is None or of == own or e.live or e.superseded:
+    for of, e in _rooted(rows, covered):
+        if of is None or of == own or e.live or e.superseded or (covered is not None and covered.has(e.seq, of)):
             continue
-        latest = max(latest, of)
         one = Spoken(e.seq, of, e.role, e.text, bool(e.partial), entries.load(e.more))
+        if one.more.get("kind") == summary.KIND:
+            continue
         groups.setdefault(of, []).append((0 if e.event is not None else 1, one))
     return {of: [one for _, one in sorted(groups[of], key=lambda p: (p[0], p[1].seq))] for of in sorted(groups)}
 
 
-def _newest(tx: Tx, session: int, chapter: int, head: int, room: int) -> tuple[list[Row], bool]:
+def _newest(tx: Tx, session: Row, room: int, told: Summary | None) -> tuple[list[Row], bool]:
     """Entries from the newest back, as far as they could fit, in order of hearing; whether there are older ones."""
     rows: list[Row] = []
-    before = head + 1
+    before, since = session.seq + 1, told.covers.since if told is not None else 0
     while room > 0 and len(rows) < MOST:
-        page = tx.all("entries_before", session=session, chapter=chapter, before=before, limit=PAGE)
+        page = tx.all(
+            "entries_before", session=session.id, chapter=session.chapter, before=before, since=since, limit=PAGE
+        )
         rows += page
         if len(page) < PAGE:
             return rows[::-1], False
@@ -139,7 +207,7 @@ def _fitting(groups: dict[int, list[Spoken]], room: int, cut: bool) -> tuple[tup
     known = sorted(groups, reverse=True)
     for turn in known[:-1] if cut else known:
         group = groups[turn]
-        room -= sum(len(one.text.encode("utf-8", "replace")) for one in group)
+        room -= sum(_bytes(one.text) for one in group)
         if room < 0:
             cut = True
             break

@@ -27,6 +27,7 @@ CREATE TABLE session(
   lease TEXT,                      -- the gateway run that holds it
   memory TEXT,                     -- the agent's own id of this conversation (ACP sessionId)
   memory_chapter INTEGER,          -- the chapter that memory belongs to
+  summary INTEGER,                 -- the entry that stands for older turns of this chapter, for an agent whose memory is the record
   about TEXT,                      -- JSON: what the agent offers here: modes, models, mode, model
   archived INTEGER,                -- when it was put away; whatever is heard there brings it back
   deleted INTEGER,                 -- when it was deleted; whatever is heard there begins it anew
@@ -52,8 +53,8 @@ CREATE TABLE event(
   at INTEGER NOT NULL,
   repeats INTEGER NOT NULL DEFAULT 0
 ) STRICT;
-CREATE UNIQUE INDEX event_identity ON event(source, key) WHERE key IS NOT NULL;
-CREATE INDEX event_key ON event(key) WHERE key IS NOT NULL;
+-- The key stands first: one index also finds a key whose source is not known. Each index costs a new event a page.
+CREATE UNIQUE INDEX event_identity ON event(key, source) WHERE key IS NOT NULL;
 
 -- The same key with other content: kept beside the first (Law 1).
 CREATE TABLE conflict(

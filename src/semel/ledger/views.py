@@ -6,6 +6,7 @@ watcher already has the beginning. Snapshot and change are rendered by the same 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from semel.ledger.entries import load
@@ -85,11 +86,12 @@ def session_json(tx: Tx, row: Row) -> Json:
     return {**load(row.about), **out}
 
 
-def changes(tx: Tx) -> list[tuple[int, Json]]:
-    """What this transaction changed, as (session, change), in order of rev."""
+def changes(tx: Tx, unseen: Collection[int] = ()) -> list[tuple[int, Json]]:
+    """What this transaction changed, as (session, change), in order of rev; but for `unseen` sessions."""
     out: list[tuple[int, int, Json]] = []
     for (session, what, which), (rev, grew) in tx.dirty.items():
-        out.append((session, rev, _change(tx, session, what, which, rev, grew)))
+        if session not in unseen:
+            out.append((session, rev, _change(tx, session, what, which, rev, grew)))
     out.sort(key=lambda c: (c[0], c[1]))
     return [(session, change) for session, _, change in out]
 

@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import time
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -191,6 +190,9 @@ def _mac(settings: Settings, expiry: str) -> str:
 # ---------------------------------------------------------------- headers
 
 
+_RAW = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+
 class SecurityHeaders:
     """Adds HEADERS to every answer that does not bring its own."""
 
@@ -200,11 +202,9 @@ class SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(raw=message.setdefault("headers", []))
-                have = Headers(raw=message["headers"])
-                for name, value in HEADERS.items():
-                    if name not in have:
-                        headers[name] = value
+                own = list(message.get("headers", ()))
+                have = {name.lower() for name, _ in own}
+                message["headers"] = [*own, *(one for one in _RAW if one[0] not in have)]
             await send(message)
 
         await self.app(scope, receive, dressed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 
 class TokenNeeded(ValueError):
@@ -14,6 +15,7 @@ class TokenNeeded(ValueError):
     """
 
 
+@lru_cache(64)
 def is_loopback(host: str) -> bool:
     """True for `localhost`, names under it, and loopback addresses (brackets of IPv6 allowed)."""
     name = host.strip("[]").lower().rstrip(".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.requests import Request
@@ -204,11 +204,21 @@ def decode(data: bytes, type: type[msgspec.Struct]) -> Any:
         name = found.group(1) if found else ""
         more: dict[str, Any] = {"field": name} if name else {}
         fields = ", ".join(f.encode_name for f in msgspec.structs.fields(type))
-        raise Problem("bad-field", f"{_AT.sub('', text)}. Fields here: {fields}.", **more) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        told = f"{_AT.sub('', text)}. {_choices(type, name)}Fields here: {fields}."
+        raise Problem("bad-field", told, **more) from None
+    except UnicodeDecodeError:
+        raise Problem("bad-json", "It is not UTF-8.") from None
+    except msgspec.DecodeError as exc:
         raise Problem("bad-json", f"{exc}.") from None
     except RecursionError:
         raise Problem("bad-json", "It is nested too deeply.") from None
+
+
+def _choices(type: type[msgspec.Struct], name: str) -> str:
+    """What a field may be, where that is one of a few words."""
+    hint = get_type_hints(type).get(name)
+    words = [word for one in (hint, *get_args(hint)) if get_origin(one) is Literal for word in get_args(one)]
+    return f"It is one of: {', '.join(words)}. " if words else ""
 
 
 def json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

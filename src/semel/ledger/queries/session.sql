@@ -7,7 +7,7 @@ FROM session WHERE key = :key
 -- name: session_by_id
 -- one session
 SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
-  archived, deleted, erased, erased_rev, at
+  summary, archived, deleted, erased, erased_rev, at
 FROM session WHERE id = :id
 
 -- name: session_add
@@ -61,9 +61,13 @@ UPDATE session SET title = :title WHERE id = :id AND named = 0
 -- a title a person gave; none: the agent may give it again
 UPDATE session SET title = :title, named = :named WHERE id = :id
 
+-- name: session_set_summary
+-- from here on this entry stands for older turns
+UPDATE session SET summary = :seq WHERE id = :id
+
 -- name: session_new_chapter
 -- a new stretch: the agent starts without memory; what waits is in it
-UPDATE session SET chapter = chapter + 1, memory = NULL, memory_chapter = NULL,
+UPDATE session SET chapter = chapter + 1, memory = NULL, memory_chapter = NULL, summary = NULL,
   since = coalesce((SELECT h.seq FROM hearing h WHERE h.session = :id AND h.turn IS NULL ORDER BY h.event LIMIT 1), seq + 1)
 WHERE id = :id RETURNING chapter
 

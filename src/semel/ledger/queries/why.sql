@@ -1,5 +1,6 @@
 -- name: event_by_key
 -- the newest event a source gave this key
+-- sorts: one row for each source that gave this key
 SELECT id FROM event WHERE key = :key ORDER BY id DESC LIMIT 1
 
 -- name: part_by_receipt

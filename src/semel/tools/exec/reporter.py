@@ -66,8 +66,11 @@ class Target:
 
 
 def read_token(path: Path) -> str:
-    """Raises OSError or ValueError, which says what to do."""
-    token = path.read_text(encoding="utf-8").strip()
+    """Raises ValueError, which says what to do."""
+    try:
+        token = path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
     if not token or not token.isascii() or not token.isprintable():
         raise ValueError(f"{path} holds no token: write the node's token into it, in one line")
     return token
