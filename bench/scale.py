@@ -16,7 +16,7 @@ import apsw
 from bench.turns import TEXT, clients
 from semel.ledger.store import Store
 
-ROUNDS = 7
+ROUNDS, SECONDS = 21, 0.4
 LONG, MANY, CROWD = 100_000, 1_000_000, 10_000
 
 
@@ -101,8 +101,8 @@ def _compare(past: Store, fresh: Store, number: int, prefix: str) -> None:
     for store in (past, fresh):
         asyncio.run(clients(store, number, f"warm{number}", 0.5, prefix))
     for round in range(ROUNDS):
-        a, _ = asyncio.run(clients(fresh, number, f"{number}.{round}", 1.0, prefix))
-        b, _ = asyncio.run(clients(past, number, f"{number}.{round}", 1.0, prefix))
+        a, _ = asyncio.run(clients(fresh, number, f"{number}.{round}", SECONDS, prefix))
+        b, _ = asyncio.run(clients(past, number, f"{number}.{round}", SECONDS, prefix))
         ratios.append(b / a)
         rates.append((a, b))
     a, b = (statistics.median(column) for column in zip(*rates, strict=True))

@@ -16,7 +16,7 @@ import time
 from bench.house import Client, House, beside, house, line
 
 SESSIONS, TURNS, PATIENCE = 20, 1000, 20.0
-TRIALS, TRIALS_OF_A_MODEL = 10_000, 2_000
+TRIALS, TRIALS_OF_A_MODEL = 10_000, 1_000
 
 
 class Talk:

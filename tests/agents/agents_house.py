@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from semel.agents.acp import AcpAgent, AcpConversation
-from semel.gateway.births import members, strays
 from semel.agents.demo import command as demo_command
+from semel.gateway.births import members, strays
 from semel.gateway.ports import Answered, Asked, Died, Launch, Signal, Update
 
 PATIENCE = 20.0  # seconds any single wait may take on a busy machine

@@ -85,7 +85,7 @@ async def test_a_signed_message_is_heard_under_its_webhook_id(make: Any) -> None
             "kind": "build.done",
             "sender": "ci",
             "data": {"n": 1},
-            "stable": ("text", "sender", "n"),
+            "stable": ("text", "sender", "kind", "n"),
         }
     ]
 
@@ -98,6 +98,17 @@ async def test_a_repeat_is_answered_like_the_first_and_other_content_is_a_confli
     assert (status, answer["title"], answer["event"]) == (409, "Conflict", 1)
     assert (answer["kept"], answer["given"]) == ("first", "other"), "both digests"
     assert len(hook.inbox.heard) == 1
+
+
+@pytest.mark.parametrize("other", [{"session": "main:ci:b"}, {"kind": "deploy"}])
+async def test_the_same_key_for_another_session_or_kind_is_a_conflict_and_not_silently_dropped(
+    make: Any, other: dict[str, str]
+) -> None:
+    hook = make(session=None, sessions=["main:ci:*"])
+    first = {"text": "hi", "session": "main:ci:a", "kind": "build"}
+    assert (await hook.signed(first))[0] == 202
+    assert (await hook.signed({**first, **other}))[0] == 409
+    assert (await hook.signed(first))[1]["status"] == "duplicate"
 
 
 async def test_one_right_signature_among_several_is_enough(make: Any) -> None:

@@ -11,17 +11,21 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from cli_house import PATIENCE, Cli, until
 from textual.pilot import Pilot
 from textual.widgets import Markdown, Static
 
+from semel.faces.client import RETRIES, Client
 from semel.faces.config.load import load
 from semel.faces.run import House, open_house
 from semel.faces.terminal.app import ChatApp
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import AgentRow, ItemRow, Row
+from semel.ledger import entries
+from semel.ledger.sql import Tx
 
 
 def house_in(data: Path) -> contextlib.AbstractAsyncContextManager[House]:
@@ -246,6 +250,38 @@ async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeyp
         await running.__aexit__(None, None, None)
 
 
+async def test_a_message_whose_answer_was_lost_is_not_said_twice_by_another_enter(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, lost = Client._call, [0] * len(RETRIES) + [0]
+
+    async def loses(self: Client, method: str, path: str, body: Any) -> Any:
+        answer = await honest(self, method, path, body)
+        if path.endswith("/messages") and lost:
+            lost.pop()
+            raise httpx2.ReadError("the line broke")
+        return answer
+
+    monkeypatch.setattr("semel.faces.client.RETRIES", (0.01,) * len(RETRIES))
+    monkeypatch.setattr(Client, "_call", loses)
+    async with chat(tmp_path) as pilot:
+        prompt, note = pilot.app.query_one(Prompt), pilot.app.query_one("#note", Static)
+        await type_in(pilot, "say: once")
+        await seen(pilot, lambda: prompt.text == "say: once", "the text, again")
+        assert "may or may not" in str(note.content) and "not sent" not in str(note.content)
+        await pilot.press("enter")
+        await seen(pilot, lambda: "was not said twice" in str(note.content), "that it had arrived")
+        await seen(pilot, lambda: rows(pilot) == ["say: once", "once"] and idle(pilot), "one message, one answer")
+
+
+async def test_a_conversation_that_fits_the_screen_has_nothing_new_below(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        for text in ("say: one", "say: two", "say: three"):
+            await type_in(pilot, text)
+            await seen(pilot, lambda text=text: rows(pilot)[-1:] == [text[5:]] and idle(pilot), "the answer")
+            assert "new below" not in str(pilot.app.query_one("#status", Static).content)
+
+
 async def test_tool_output_is_cut_until_it_is_opened(house: House, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, '[[script [{"tool": "count", "output": ["1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"]}]]]')
@@ -277,3 +313,20 @@ def test_it_works_in_a_real_terminal(cli: Cli) -> None:
 
 def screen(tmux: list[str]) -> str:
     return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
+
+
+async def test_a_summary_is_marked_as_one_and_stands_back(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, "say: hello")
+        await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "both")
+        covers = {"first": 1, "last": 2, "turn": 1, "since": 3, "cut": False}
+
+        def summarise(tx: Tx) -> None:
+            more = {"kind": "summary", "covers": covers}
+            entries.add_entry(tx, 1, role="notice", text="They said hello.", more=more)
+
+        await house.gateway.record.write(summarise)
+        await seen(pilot, lambda: len(rows(pilot)) == 3, "the summary")
+        assert heads(pilot)[-1] == "summary  of 1 to 2, made by the agent's model"
+        assert rows(pilot)[-1] == "They said hello."
+        assert pilot.app.query("EntryRow.summary")

@@ -12,6 +12,7 @@ from gateway_world import World, script, until
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.settings import SessionSettings
+from semel.ledger import views
 from semel.testing.scripted_agent import prompts_given
 
 
@@ -251,3 +252,15 @@ async def test_a_message_right_after_a_reply_is_never_stranded(tmp_path: Path) -
         await w.idle()
         watching.cancel()
         assert (await w.texts("s", "agent"))[1:] == [f"reply {n}" for n in range(150)]
+
+
+async def test_interrupting_one_after_the_other_while_agents_start_ends_with_the_last(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        for n in range(12):
+            await w.gateway.say("s", script(f"no {n}", {"hang": True}))
+            for m in range(3):
+                await w.gateway.say("s", script(f"never {n}.{m}", {"hang": True}), busy="interrupt")
+            await w.gateway.say("s", script(f"last {n}"), busy="interrupt")
+            await w.idle()
+            assert (await w.texts("s", "agent"))[-1] == f"last {n}"
+            await w.gateway.spawns.end((await w.gateway.record.read(views.find, "s")).id, "so that the next one starts")

@@ -213,3 +213,37 @@ async def test_a_watcher_from_another_ledger_is_given_a_snapshot(house: House) -
     assert first["type"] == "snapshot"
     assert first["rev"] < 10**6
     await watch.aclose()
+
+
+async def test_who_comes_to_watch_between_a_change_and_its_commit_is_sent_it(tmp_path: Path) -> None:
+    """Nobody watched while it was written, so it was not rendered: the ledger tells it."""
+    house = House(tmp_path / "ledger.db")
+    session = await house.hear("a", "first")
+    publish, views, told = house.hub.publish, [], asyncio.Event()
+
+    async def watch() -> None:
+        async for one in house.watch("a", None):
+            views.append(one)
+            told.set()
+
+    def overtaken(changes: list[tuple[int, Json]], unseen: Collection[int] = ()) -> None:
+        assert (changes, unseen) == ([], {session})
+        late = house.hub.join(session)
+        publish(changes, unseen)
+        assert late.lagged and late.ready.is_set()
+        house.hub.leave(session, late)
+
+    house.hub.publish = overtaken  # type: ignore[method-assign, assignment]
+    await house.hear("a", "second")
+    house.hub.publish = publish  # type: ignore[method-assign]
+    watching = asyncio.create_task(watch())
+    await asyncio.wait_for(told.wait(), 10)
+    told.clear()
+    for watcher in house.hub._watchers[session]:
+        watcher.lag()  # of something that its snapshot held: it is sent nothing twice
+    await house.hear("a", "third")
+    await asyncio.wait_for(told.wait(), 10)
+    watching.cancel()
+    assert [e["text"] for e in views[0]["entries"]] == ["first", "second"]
+    assert [c["text"] for one in views[1:] for c in one["changes"] if c["op"] == "entry"] == ["third"]
+    house.store.close()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
+from semel.gateway import ends
 from semel.testing.scripted_agent import prompts_given
 
 OVERLOADED = {"error": {"code": -32603, "message": "API Error: 529 Overloaded"}}
@@ -38,6 +39,11 @@ async def failing(w: World) -> None:
         return any("tried again" in text for text in await notices(w))
 
     await until(told)
+
+
+def test_the_notice_of_a_retry_ends_each_sentence_once() -> None:
+    told = ends.retry_notice("Request timed out.", 5.2, 2)
+    assert told.text == "The agent's turn failed: Request timed out. It is tried again in 5 s (attempt 2)."
 
 
 @pytest.mark.usefixtures("soon")

@@ -263,3 +263,18 @@ def test_every_control_has_a_name(page: Browser, live: LiveHouse) -> None:
         .map((n) => n.outerHTML)""")
     assert nameless == []
     assert page.run("document.querySelector('#rows').getAttribute('role')") == "log"
+
+
+def test_a_summary_is_folded_until_it_is_opened(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: script.entry("user", "hello"))
+    covers = {"first": 1, "last": 1, "turn": 1, "since": 2, "cut": False}
+    live.do(lambda: script.entry("notice", "They said hello.", kind="summary", covers=covers))
+    page.until(lambda: page.run("!!document.querySelector('#rows .notice.summary')"), "the summary")
+    shown = "document.querySelector('#rows .summary .body').checkVisibility()"
+    assert not page.run(shown)
+    assert page.run("document.querySelector('#rows .summary .who').innerText") == "Summary"
+    assert "of entries 1 to 1" in page.run("document.querySelector('#rows .summary summary').innerText")
+    page.click("#rows .summary summary")
+    page.until(lambda: page.run(shown), "its text")
+    assert page.run("document.querySelector('#rows .summary .body').innerText") == "They said hello."

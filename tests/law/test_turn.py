@@ -15,7 +15,7 @@ def test_a_running_turn_ends_in_one_of_five_ways(event: str, state: str) -> None
     assert step("running", event) == state  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("state", [*FINISHED, "lost"])
+@pytest.mark.parametrize("state", [*sorted(FINISHED), "lost"])
 @pytest.mark.parametrize("event", list(TABLE["running"]))
 def test_nothing_leaves_a_finished_or_a_dead_turn(state: str, event: str) -> None:
     with pytest.raises(NotAllowed):

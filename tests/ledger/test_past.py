@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from semel.law.identity import digest
-from semel.ledger import past, show, turns
+from semel.ledger import past, sessions, show, summary, turns
 from semel.ledger.hear import Event, To, hear
 from semel.ledger.speak import Caller, Say
 from semel.ledger.sql import Row, Tx
@@ -123,3 +125,95 @@ def test_the_cost_of_remembering_does_not_grow_with_the_history() -> None:
             return counted.asked.count("entries_before")
 
         assert store.look(pages) <= 3
+
+
+def fence_of(begun: turns.Begun) -> turns.Fence:
+    return turns.Fence(begun.session, begun.turn, begun.epoch)
+
+
+def summarise(store: Store, begun: turns.Begun, text: str, keep: int) -> past.Stretch:
+    stretch = store.look(past.older, 1, keep, 100_000)
+    assert stretch is not None
+    store.apply(summary.add, fence_of(begun), text, stretch.covers)
+    return stretch
+
+
+def remembered(store: Store, room: int = 1000) -> tuple[str | None, list[str], bool]:
+    told = store.look(past.remembered, 1, room)
+    return told.summary.text if told.summary else None, [one.text for one in told.spoken], told.cut
+
+
+def test_a_summary_stands_for_whole_turns_and_for_nothing_that_was_heard_meanwhile() -> None:
+    with Store.in_memory() as store:
+        say(store, "u1")
+        first = begin(store)
+        say(store, "u2")  # stands before a1 in the record, and is of the turn after it
+        finish(store, first, "a1")
+        second = begin(store)
+        stretch = summarise(store, second, "sum", 0)
+        assert [one.text for one in stretch.spoken] == ["u1", "a1"]
+        assert remembered(store) == ("sum", [], False)
+        finish(store, second, "a2")
+        say(store, "u3")
+        third = begin(store)
+        assert remembered(store) == ("sum", ["u2", "a2"], False)
+        assert store.look(past.older, 1, 1000, 1000) is None, "all of it is kept"
+        again = summarise(store, third, "sum of sum", 0)
+        assert again.before is not None
+        assert (again.before.text, [one.text for one in again.spoken]) == ("sum", ["u2", "a2"])
+        assert (again.covers.first, again.covers.last) == (1, 5)
+        assert remembered(store) == ("sum of sum", [], False)
+        finish(store, third, "a3")
+
+
+def test_a_summary_that_does_not_fit_is_left_out_and_what_it_covers_is_not_told_instead() -> None:
+    with Store.in_memory() as store:
+        for n in range(1, 4):
+            say(store, f"u{n}")
+            begun = begin(store)
+            if n == 3:
+                summarise(store, begun, "a long summary", 0)
+            finish(store, begun, f"a{n}")
+        say(store, "now")
+        begin(store)
+        assert remembered(store, 18) == ("a long summary", ["u3", "a3"], False)
+        assert remembered(store, 17) == ("a long summary", [], True)
+        assert remembered(store, 10) == (None, [], True)
+
+
+def test_a_summary_is_written_by_the_running_turn_of_its_chapter_only() -> None:
+    with Store.in_memory() as store:
+        say(store, "u1")
+        finish(store, begin(store), "a1")
+        say(store, "u2")
+        begun = begin(store)
+        stretch = store.look(past.older, 1, 0, 1000)
+        assert stretch is not None
+        row = store.look(lambda tx: tx.one("session_by_id", id=1))
+        assert row is not None
+        store.apply(sessions.new_chapter, row)
+        with pytest.raises(turns.Fenced):
+            store.apply(summary.add, fence_of(begun), "late", stretch.covers)
+        finish(store, begun, "a2")
+        with pytest.raises(turns.Fenced):
+            store.apply(summary.add, fence_of(begun), "later", stretch.covers)
+
+
+def test_the_cost_of_remembering_ends_at_the_summary() -> None:
+    with Store.in_memory() as store:
+        for n in range(600):
+            say(store, f"u{n}")
+            begun = begin(store)
+            if n == 500:
+                summarise(store, begun, "sum", 0)
+            finish(store, begun, f"a{n}")
+        say(store, "now")
+        begin(store)
+
+        def read(tx: Tx) -> int:
+            counted = Counted(tx)
+            told = past.remembered(counted, 1, 1_000_000)  # type: ignore[arg-type]
+            assert told.spoken[0].text == "u500"
+            return counted.asked.count("entries_before")
+
+        assert store.look(read) == 2

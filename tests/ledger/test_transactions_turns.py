@@ -199,3 +199,15 @@ def test_what_arrives_for_an_item_after_its_end_joins_it(desk: Desk) -> None:
     (item,) = desk.items()
     assert (item["text"], item["status"], "live" in item) == ("output!", "done", False)
     assert caller(later).turn != item["turn"]
+
+
+def test_a_turn_whose_agent_was_never_asked_was_not_tried(desk: Desk) -> None:
+    desk.hear("hi")
+    first = desk.do(turns.begin, desk.session().id, "g0")
+    for n in range(5):  # gateways that die while they start its agent
+        again = desk.do(turns.begin, desk.session().id, f"g{n + 1}")
+        assert (again.turn, again.attempt, again.root) == (first.turn, 1, first.root)
+        assert [e.text for e in again.events] == ["hi"]
+        with pytest.raises(turns.Fenced):
+            desk.do(turns.check, fence(first))
+        first = again

@@ -36,7 +36,10 @@ class Desk:
 
     def begin(self, key: str = "s", lease: str = "g0", spawn: int | None = None) -> Any:
         self.slots = show.Slots()
-        return self.do(turns.begin, self.session(key).id, lease, spawn)
+        begun = self.do(turns.begin, self.session(key).id, lease, spawn)
+        if isinstance(begun, turns.Begun):
+            self.do(lambda tx: tx.run("turn_how", id=begun.turn, how="start", spawn=spawn))  # its agent is asked
+        return begun
 
     def show(self, begun: turns.Begun, *ops: show.Op) -> None:
         self.slots = self.do(show.show, fence(begun), caller(begun), ops, self.slots)

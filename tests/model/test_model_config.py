@@ -25,6 +25,7 @@ tools = ["read", "list"]
 context = 32000
 max_tokens = 900
 max_requests = 7
+compaction = false
 permissions = "deny"
 settings = { temperature = 0.2 }
 [agents.main.mcp.git]
@@ -68,6 +69,7 @@ def test_all_of_it_is_read_and_no_secret_is_shown(home: Path, monkeypatch: pytes
         context=32000,
         max_tokens=900,
         max_requests=7,
+        compaction=False,
         options={"temperature": 0.2},
     )
     assert not [secret for secret in ("sk-1", "Bearer 2", "tok-3") if secret in repr(agent)]

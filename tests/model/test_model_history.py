@@ -90,7 +90,10 @@ async def test_an_event_is_told_as_data_and_a_notice_as_a_notice(tmp_path: Path)
 async def test_a_history_that_does_not_fit_loses_its_oldest_turns_whole(tmp_path: Path) -> None:
     long = "word " * 400  # 2,000 bytes
     answers = [Answer([f"a{n}"]) for n in range(9)]
-    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, model={"context": 4_000}) as w:
+    async with (
+        ModelServer(*answers) as api,
+        ModelWorld(tmp_path, api, model={"context": 4_000, "compaction": False}) as w,
+    ):
         for n in range(8):
             await w.ask(f"u{n} {long}")
         talk = api.requests[-1].talk
@@ -120,7 +123,10 @@ async def test_a_model_that_finds_it_too_long_is_asked_with_less_of_the_past(tmp
             return Answer(status=400, body={"error": why})
         return Answer(["Short enough."])
 
-    async with ModelServer(*[small] * 30) as api, ModelWorld(tmp_path, api, model={"context": 10_000}) as w:
+    async with (
+        ModelServer(*[small] * 30) as api,
+        ModelWorld(tmp_path, api, model={"context": 10_000, "compaction": False}) as w,
+    ):
         for n in range(6):
             assert (await w.ask(f"u{n} " + "word " * 300))[-1] == "Short enough."
         assert len(await w.texts("s", "notice")) == 0

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "system"))
 
-from model_server import Answer, ModelServer
+from model_server import Answer, ModelServer, Request
 from system_house import House, until
 
 
 @contextmanager
-def served(*answers: Answer) -> Iterator[ModelServer]:
+def served(*answers: Answer | Callable[[Request], Answer]) -> Iterator[ModelServer]:
     """A scripted API in a thread of its own: the test itself waits on processes."""
     loop = asyncio.new_event_loop()
     api = ModelServer(*answers)
@@ -27,6 +27,10 @@ def served(*answers: Answer) -> Iterator[ModelServer]:
         async with api:
             ready.set()
             await over.wait()
+        held = asyncio.all_tasks() - {asyncio.current_task()}  # answers that a test never let go on
+        for one in held:
+            one.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()
@@ -121,3 +125,38 @@ def test_a_model_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> Non
         assert process.wait(90) != 0
         assert 'pydantic-ai knows no provider "nobody"' in gateway.log
         assert "Traceback" not in gateway.log
+
+
+def test_a_gateway_that_is_killed_while_older_turns_are_summarised_asks_for_it_again(tmp_path: Path) -> None:
+    """Laws 4 and 9: nothing of it was recorded, so nothing is doubled; then it stands, marked as what it is."""
+    long = "word " * 400
+    gate = asyncio.Event()
+    held = [Answer(["They spoke", " at length."], gate=gate), Answer(["They spoke again."])]
+    asked: list[Request] = []
+
+    def answers(request: Request) -> Answer:
+        if request.system.startswith("You summarise"):
+            asked.append(request)
+            return held[len(asked) - 1]
+        return Answer(["Fine."])
+
+    with served(*[answers] * 40) as api:
+        gateway = house(tmp_path, api, "context = 4000").up()
+        said = 0
+        while not asked:
+            said += 1
+            gateway.say("s", f"u{said} {long}")
+            until(lambda n=said: asked or len(gateway.texts("s")) == n, "an answer, or a request for a summary")
+        gateway.kill()
+        gateway.up()
+        until(lambda: len(gateway.texts("s")) == said, "the answer")
+        gateway.idle("s")
+        assert len(asked) == 2
+        assert [e["text"] for e in gateway.entries("s") if e.get("kind") == "summary"] == ["They spoke again."]
+        assert gateway.texts("s", "user") == [f"u{n} {long}" for n in range(1, said + 1)]
+        assert "They spoke again." in api.requests[-1].talk[0][1]
+        [line] = [one for one in gateway.cli("show", "s").stdout.splitlines() if "They spoke again." in one]
+        assert "summary (of 1 to " in line
+        assert "made by the agent's model" in line
+        gateway.doctor()
+        assert gateway.end() == 0

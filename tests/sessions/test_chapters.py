@@ -94,3 +94,25 @@ async def test_a_chapter_that_began_as_the_gateway_died_holds_after_the_start(tm
         await w.ask("hello")
         assert "old words" not in given(log)[-1]
         assert len({one.session for one in prompts_given(log)}) == 2
+
+
+async def test_a_turn_of_an_earlier_chapter_is_not_tried_again_by_the_next_gateway(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    w = World(tmp_path, args=("--log", str(log)))
+    await w.start()
+    await w.gateway.say("s", script("old words", {"touch": str(tmp_path / "a")}, {"hang": True}))
+    await until(lambda: _there(tmp_path / "a"))
+    w.gateway.turns.heed = lambda heard: None  # type: ignore[method-assign]  # killed before the turn was stopped
+    await w.gateway.say("s", "/new", sender="Ada")
+    await until(lambda: _answered(w))
+    await w.stop()
+    async with World(tmp_path, args=("--log", str(log))) as w:
+        await w.idle()
+        assert len(given(log)) == 1
+        assert "Stopped by a new chapter." in await w.texts("s", "notice")
+        await w.ask("hello")
+        assert "old words" not in given(log)[-1]
+
+
+async def _answered(w: World) -> bool:
+    return any(text.startswith("A new chapter begins") for text in await w.texts("s", "notice"))

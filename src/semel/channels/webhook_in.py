@@ -124,7 +124,7 @@ class Door:
             "kind": kind,
             "sender": _field(given, "sender", str, None),
             "data": data or None,
-            "stable": ("text", "sender", *sorted(data)),
+            "stable": ("text", "sender", *sorted(given.keys() & {"session", "kind"}), *sorted(data)),
         }
 
     def _address(self, asked: str | None) -> str:

@@ -74,16 +74,21 @@ class Client:
         busy: str | None = None,
         automatic: bool = False,
     ) -> Json:
-        """Say something, once: a lost answer is followed by the same message under the same id."""
+        """Say something, once: a lost answer is followed by the same message under the same id.
+
+        Raises NoGateway where it provably did not arrive, OutcomeUnknown where it may have.
+        """
         body: Json = {"text": text, "id": id or uuid.uuid4().hex}
         told = {"sender": sender, "busy": busy, "automatic": automatic}
         body.update((name, value) for name, value in told.items() if value)
+        left = False  # whether it ever got further than an attempt to connect
         for pause in (*RETRIES, None):
             try:
                 return await self._call("POST", _session(session, "messages"), body)
-            except httpx2.TransportError:
+            except httpx2.TransportError as error:
+                left = left or not isinstance(error, httpx2.ConnectError)
                 if pause is None:
-                    raise OutcomeUnknown("the message", body["id"]) from None
+                    raise (OutcomeUnknown("the message", body["id"]) if left else NoGateway(self.data_dir)) from None
                 await asyncio.sleep(pause)
                 self.address = self._address()
         raise AssertionError

@@ -19,7 +19,12 @@ def speaker(entry: Json) -> str:
         return str(entry.get("kind") or "event")
     if role == "agent" and entry.get("from"):
         return f"agent (from {entry['from']})"
-    return role
+    return "summary" if is_summary(entry) else role
+
+
+def is_summary(entry: Json) -> bool:
+    """Whether a model made it, to stand for older entries in its own prompts; they all stay where they are."""
+    return entry.get("role") == "notice" and entry.get("kind") == "summary"
 
 
 def marks(entry: Json, place: int | None = None) -> list[str]:
@@ -30,6 +35,8 @@ def marks(entry: Json, place: int | None = None) -> list[str]:
     found = [name for name in ("live", "partial", "superseded", "automatic") if entry.get(name)]
     if entry.get("waiting"):
         found.append(fate(str(entry["waiting"]), place))
+    if is_summary(entry) and isinstance(covers := entry.get("covers"), dict):
+        found.append(f"of {covers.get('first')} to {covers.get('last')}, made by the agent's model")
     if entry.get("joined"):
         found.append("joined the running turn")
     if entry.get("to"):

@@ -121,7 +121,8 @@ async def replayed(live: Live) -> None:
     kept: list[Any] = []
     while True:
         try:
-            signal = await asyncio.wait_for(live.signals.get(), REPLAY_QUIET)
+            async with asyncio.timeout(REPLAY_QUIET):
+                signal = await live.signals.get()
         except TimeoutError:
             break
         if isinstance(signal, Update):

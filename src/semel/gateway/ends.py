@@ -29,7 +29,8 @@ def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
     """People see that it goes on, and when; in a chat, where that is long enough to wonder."""
     when = f"{wait:.0f} s" if wait < 120 else f"{wait / 60:.0f} min"
     kind = "turn.retry" if wait >= LONG else "retry"
-    return show.Notice(f"The agent's turn failed: {why}. It is tried again in {when} (attempt {attempt}).", kind)
+    failed = f"The agent's turn failed: {why.rstrip('. ')}."
+    return show.Notice(f"{failed} It is tried again in {when} (attempt {attempt}).", kind)
 
 
 def notices(event: law.Event, end: Answered, by: str | None) -> list[show.Notice]:

@@ -73,7 +73,8 @@ class Erasures:
                 log.warning("a file that nobody holds is not removed yet", why=str(fault))
                 wait = RETRY_S
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._news.wait()
 
     async def _erase(self, session: int) -> bool:
         """True: all of it is gone."""

@@ -242,7 +242,7 @@ class Gateway(Views, Sessions, Archive):
     ) -> Heard:
         """Something that happened. The session is made if it is new. Raises BadRequest; returns after the commit."""
         self._open()
-        if kind in PEOPLES or kind == COMMAND:  # a machine's report is never somebody's words, nor a command such as /new
+        if kind in PEOPLES or kind == COMMAND:  # what a machine reports is not what somebody said
             raise BadRequest(
                 f"kind: {kind!r} is the kind of what people say, which is POSTed to /v1/sessions/KEY/messages; "
                 "choose another one for an event"

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from semel.gateway.ports import AgentError
+from semel.gateway.ports import AgentError, Stretch
 from semel.gateway.record import Record
 from semel.gateway.run import Mark, Run
-from semel.ledger import past
+from semel.ledger import past, summary
+from semel.ledger.turns import Fenced
 
 Json = dict[str, Any]
 Handler = Callable[[str, Json], Awaitable[Json]]
@@ -33,6 +34,18 @@ class Inside:
 
     async def past(self, room: int) -> past.Past:
         return await self._record.read(past.remembered, self._session, room)
+
+    async def older(self, keep: int, most: int) -> Stretch | None:
+        return await self._record.read(past.older, self._session, keep, most)
+
+    async def summarised(self, stretch: Stretch, text: str, more: Json) -> None:
+        run = self._running(self._session)
+        if run is None or run.over:
+            raise AgentError("no turn runs that this could be a summary for")
+        try:
+            await self._record.write(summary.add, run.fence, text, stretch.covers, more)
+        except Fenced as fault:
+            raise AgentError(str(fault)) from None
 
     async def settled(self) -> None:
         run = self._running(self._session)

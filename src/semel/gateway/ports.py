@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from semel.law.busy import Busy
-from semel.ledger.past import Deed, Past, Spoken
+from semel.ledger.past import Deed, Past, Spoken, Stretch
+from semel.ledger.summary import Summary
 
 __all__ = [
     "Agent", "AgentError", "Answered", "Asked", "Caps", "Channel", "Conversation", "Deed", "Died", "Heard", "Inbox",
     "Inside", "Json", "Launch", "NotSent", "Op", "Past", "Receipt", "Rejected", "Safety", "Signal", "Spoken",
-    "Unknown", "Update",
+    "Stretch", "Summary", "Unknown", "Update",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -69,6 +70,18 @@ class Inside(Protocol):
 
     async def past(self, room: int) -> Past:
         """What was said in the session's chapter before the running turn, at most `room` bytes. Raises LedgerError."""
+
+    async def older(self, keep: int, most: int) -> Stretch | None:
+        """All of that but the newest turns of `keep` bytes, to be summarised; None: there is nothing older.
+
+        Of the newest `most` bytes. Raises LedgerError.
+        """
+
+    async def summarised(self, stretch: Stretch, text: str, more: Json) -> None:
+        """This is their summary: an entry, which later prompts begin with (Law 4). `more` joins it.
+
+        Raises AgentError if the turn is over, LedgerError.
+        """
 
     async def settled(self) -> None:
         """All that this conversation has told so far is committed: what it does next is known to have begun (Law 9).

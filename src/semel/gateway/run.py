@@ -113,7 +113,8 @@ class Run:
         mark = Mark(asyncio.get_running_loop().create_future())
         self.live.signals.put_nowait(mark)
         with contextlib.suppress(TimeoutError):  # it only settles the order of what is shown
-            await asyncio.wait_for(mark.done, 5)
+            async with asyncio.timeout(5):
+                await mark.done
 
     async def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
         """(tool call id, turn) of the open tool call this is, if the stream tells of it soon.
@@ -136,7 +137,8 @@ class Run:
                     self.live.announces = False
                 return found, (self.viewing.turns[str(found)] if known else None)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.news.wait(), left)
+                async with asyncio.timeout(left):
+                    await self.news.wait()
 
     def sent(self, text: str) -> None:
         """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
@@ -269,12 +271,13 @@ class Run:
         if self.viewing.pending:
             wait = max(0.0, self.last_show + SHOW_EVERY - asyncio.get_running_loop().time())
         try:
-            signals = [await asyncio.wait_for(queue.get(), wait)]
+            async with asyncio.timeout(wait):  # wait_for, before Python 3.12, may swallow that the gateway stops
+                signals = [await queue.get()]
         except TimeoutError:
             if not self.viewing.pending and not self.permissions.open and not self.viewing.working():
                 raise Lost(f"told nothing for {self.agent.silence:g} s") from None
             return []
-        while not queue.empty() and not isinstance(signals[-1], Answered | Died):
+        while not queue.empty() and not isinstance(signals[-1], Answered | Died | Withdrawn):
             signals.append(queue.get_nowait())
         return signals
 

@@ -51,6 +51,7 @@ class ModelSettings:
     context: int = 100_000  # tokens, estimated, of everything a request holds
     max_tokens: int | None = None  # of one answer
     max_requests: int = 100  # to the model, in one turn
+    compaction: bool = True  # a past that does not fit is summarised by the model
     options: Mapping[str, Any] = field(default_factory=dict)  # pydantic-ai's ModelSettings: temperature, thinking ...
 
 

@@ -30,7 +30,6 @@ log = structlog.get_logger("semel.turns")
 
 T = TypeVar("T")
 
-NEWER = "a newer message"
 RETRY_S = 2.0  # after the ledger or an agent could not be used
 
 
@@ -47,9 +46,9 @@ class Turns:
         self._again: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._stopped: dict[int, str] = {}  # sessions stopped before their agent could be asked, and by whom
-        self._overtaken: set[int] = set()  # roots that a newer message interrupts before their agent could be asked
+        self._overtaken: dict[int, tuple[int, str]] = {}  # session: root interrupted before its agent is asked, by whom
         self._deeds: set[asyncio.Task[None]] = set()  # steering and interrupting
-        self._starting: dict[int, asyncio.Task[Live]] = {}  # sessions whose agent is being started
+        self._starting: dict[int, tuple[int, asyncio.Task[Live]]] = {}  # session: root, and the start of its agent
         self._lost: dict[int, str] = {}  # why a session's agent died last
         self._orphans: dict[int, Fence] = {}  # turns whose run broke off without a word in the ledger
         self.asking = Asking(deps.record, deps.places, deps.quiet)
@@ -89,15 +88,21 @@ class Turns:
             self.wake(session)  # it was over: the next turn takes what waits
 
     async def _interrupt(self, heard: Addressed) -> None:
-        """A newer message stops the turn that ran when it was recorded, and no later one."""
+        """A newer message, or a new chapter, stops the turn that ran when it was recorded, and no later one."""
         run, root = self.runs.get(heard.session), heard.root
+        by = law.CHAPTER if heard.command else law.NEWER
         if run is not None and run.begun.root == root:
-            await run.cancel(NEWER)
-        elif root is not None and not await self._stop_waiting(heard.session, NEWER, root):
-            self._overtaken.add(root)
-            if heard.session in self._starting:
-                self._starting[heard.session].cancel()
+            await run.cancel(by)
+        elif root is not None and not await self._stop_waiting(heard.session, by, root):
+            if heard.session in self.tasks:
+                self._overtaken[heard.session] = root, by
+            self._stop_start(heard.session, root)
         self.wake(heard.session)
+
+    def _stop_start(self, session: int, root: int | None = None) -> None:
+        """Do not wait for the agent that is being started for a turn (`root`: of that one only)."""
+        if session in self._starting and root in (None, self._starting[session][0]):
+            self._starting[session][1].cancel()
 
     async def _stop_waiting(self, session: int, by: str, only: int | None = None) -> bool:
         """Stop a turn that waits to be tried again; False: none does."""
@@ -115,11 +120,20 @@ class Turns:
             await run.cancel(by)
         elif session in self.tasks:
             self._stopped[session] = by
-            if session in self._starting:
-                self._starting[session].cancel()
-        elif await self._stop_waiting(session, by):
+            self._stop_start(session)
+            await self._note_stop(session, by)
             return True
-        return run is not None or session in self.tasks
+        else:
+            return await self._stop_waiting(session, by)
+        await self._note_stop(session, by, run.begun.turn)
+        return True
+
+    async def _note_stop(self, session: int, by: str, turn: int | None = None) -> None:
+        """Who stopped a turn is kept, so that no later gateway runs it again (Law 9)."""
+        try:
+            await self.deps.record.write(turns.stop, session, by, turn)
+        except LedgerError as fault:
+            log.warning("a stop could not be recorded", session=session, why=str(fault))
 
     async def abandon(self, session: int, why: str, patience: float = 30.0) -> None:
         """The ledger ended the session's turn: its run is told so, and its agent ended. Waits until both are gone."""
@@ -128,8 +142,7 @@ class Turns:
             run.live.signals.put_nowait(Died(why))
         elif session in self.tasks:
             self._stopped[session] = why
-            if session in self._starting:
-                self._starting[session].cancel()
+            self._stop_start(session)
         if (task := self.tasks.get(session)) is not None:
             await asyncio.wait({task}, timeout=patience)
         await self.spawns.end(session, why)
@@ -188,6 +201,7 @@ class Turns:
         """Nobody serves the session any more; if something was heard meanwhile, look again."""
         del self.tasks[session]
         self._stopped.pop(session, None)
+        self._overtaken.pop(session, None)
         if session in self._again and not self.stopping:
             self.wake(session)
 
@@ -215,7 +229,8 @@ class Turns:
             self._orphans[session] = fence
             raise
         finally:
-            self._overtaken.discard(begun.root)
+            if self._overtaken_by(begun) is not None:
+                del self._overtaken[session]
 
     async def _attempt(self, begun: Begun, fence: Fence) -> bool:
         try:
@@ -232,11 +247,12 @@ class Turns:
     async def _start(self, begun: Begun) -> Live | None:
         """The session's process; None: a person stopped the turn before it could be asked. Raises AgentError."""
         taking = self.spawns.take(begun.session, begun.key, begun.agent, begun.memory)
-        start = self._starting[begun.session] = asyncio.create_task(taking, name=f"start {begun.key}")
+        start = asyncio.create_task(taking, name=f"start {begun.key}")
+        self._starting[begun.session] = begun.root, start
         try:
             return await start
         except asyncio.CancelledError:
-            stopped = begun.session in self._stopped or begun.root in self._overtaken
+            stopped = begun.session in self._stopped or self._overtaken_by(begun) is not None
             if start.cancelled() and stopped and not self.stopping:
                 return None
             raise
@@ -290,7 +306,11 @@ class Turns:
     def _stop_of(self, begun: Begun) -> str | None:
         """Who stopped this turn before its agent was asked."""
         by = self._stopped.pop(begun.session, None)
-        return NEWER if by is None and begun.root in self._overtaken else by
+        return self._overtaken_by(begun) if by is None else by
+
+    def _overtaken_by(self, begun: Begun) -> str | None:
+        root, by = self._overtaken.get(begun.session, (None, None))
+        return by if root == begun.root else None
 
     async def _not_started(self, fence: Fence, begun: Begun, fault: AgentError) -> None:
         why = f"the agent could not be started: {fault}"

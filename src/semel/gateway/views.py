@@ -78,7 +78,8 @@ class Views:
                     if _deleted(caught):
                         return
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(watcher.urgent.wait(), STREAM_EVERY)
+                        async with asyncio.timeout(STREAM_EVERY):  # wait_for would swallow a cancel, before Python 3.12
+                            await watcher.urgent.wait()
         finally:
             self.hub.leave(number, watcher)
 

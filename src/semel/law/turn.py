@@ -26,6 +26,8 @@ State = Literal["running", "done", "failed", "cancelled", "lost"]
 Event = Literal["answered", "errored", "cancelled", "lost", "given up"]
 How = Literal["start", "restart", "resume", "recall"]
 
+NEWER = "a newer message"  # who stopped a turn that was interrupted
+CHAPTER = "a new chapter"  # who stopped one that belongs to the chapter before
 MAX_ATTEMPTS = 3
 BACK_OFF = (5.0, 60.0)  # seconds before the second and the third attempt after a failure that passes
 

@@ -42,7 +42,7 @@ class Deed:
 class Past:
     """What an agent without a memory of its own knows when it is asked: the chapter, in order of turns.
 
-    turn: the running one; what it and lost attempts of its root said is not in `spoken`: its prompt tells that.
+    turn: the running one, of `root`; what it and lost attempts of its root said is not in `spoken`: its prompt tells that.
     summary: stands for the turns before those. cut: older turns were left out.
     """
 
@@ -51,6 +51,7 @@ class Past:
     cut: bool = False
     begun: tuple[Deed, ...] = ()
     summary: Summary | None = None
+    root: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def remembered(tx: Tx, session: int, room: int) -> Past:
     spoken, left_out = _fitting(groups, room, cut or not fits)
     lost = attempts - {row.turn}
     begun = tuple(deed for turn in sorted(lost) for deed in _deeds(tx, turn))
-    return Past(int(row.turn or 0), spoken, left_out, begun, told if fits else None)
+    root = int(own.root) if own is not None else 0
+    return Past(int(row.turn or 0), spoken, left_out, begun, told if fits else None, root)
 
 
 def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
@@ -124,7 +126,8 @@ def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
     before = summary.newest(tx, row)
     covered = before.covers if before is not None else None
     rows, cut = _newest(tx, row, most, before)
-    groups = _by_root(rows, own.root if own is not None else None, covered)
+    own_root = own.root if own is not None else None
+    groups = _by_root(rows, own_root, covered)
     known = sorted(groups)[1:] if cut else sorted(groups)  # the oldest may be in parts
     old = known[: len(known) - len(_kept(groups, known, keep))]
     if not old:
@@ -132,7 +135,7 @@ def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
     spoken = tuple(one for turn in old for one in groups[turn])
     first = before.covers.first if before is not None else min(one.seq for one in spoken)
     covers = Covers(first, max(one.seq for one in spoken), old[-1], 0, cut or (covered is not None and covered.cut))
-    rest = (e.seq for of, e in _rooted(rows, covered) if of is None or not covers.has(e.seq, of))
+    rest = (e.seq for of, e in _rooted(rows, own_root, covered) if of is None or not covers.has(e.seq, of))
     return Stretch(spoken, replace(covers, since=min(rest, default=row.seq + 1)), before)
 
 
@@ -158,12 +161,13 @@ def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def _rooted(rows: list[Row], covered: Covers | None) -> Iterator[tuple[int | None, Row]]:
-    """Each entry with the root it belongs to, in order of hearing. What no turn owns is of the turn before it."""
+def _rooted(rows: list[Row], own: int | None, covered: Covers | None) -> Iterator[tuple[int | None, Row]]:
+    """Each entry with the root it belongs to, in order of hearing. What no turn owns is of the turn before it, which
+    is never `own`."""
     latest = covered.turn if covered is not None else 0
     for e in rows:
         of = latest if e.event is None and e.turn is None else e.root
-        latest = max(latest, of or 0)
+        latest = max(latest, of or 0) if of != own else latest
         yield of, e
 
 
@@ -175,7 +179,7 @@ def _by_root(rows: list[Row], own: int | None, covered: Covers | None = None) ->
     to `own`, is left out.
     """
     groups: dict[int, list[tuple[int, Spoken]]] = {}
-    for of, e in _rooted(rows, covered):
+    for of, e in _rooted(rows, own, covered):
         if of is None or of == own or e.live or e.superseded or (covered is not None and covered.has(e.seq, of)):
             continue
         one = Spoken(e.seq, of, e.role, e.text, bool(e.partial), entries.load(e.more))

@@ -109,6 +109,7 @@ CREATE TABLE turn(
   stop TEXT,                       -- the agent's stop reason
   error TEXT,
   retry_at INTEGER,                -- it failed for a passing reason: when it is tried again
+  stopped TEXT,                    -- who wanted it stopped, while it ran
   started INTEGER NOT NULL,
   ended INTEGER,
   UNIQUE(session, epoch)

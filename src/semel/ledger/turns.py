@@ -69,7 +69,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The interrupted turn may not be tried again; it is failed, and people were told."""
+    """The interrupted turn may not be tried again: it is failed, or was stopped, and people were told."""
 
     session: int
     turn: int
@@ -163,11 +163,22 @@ def cancel_put_off(tx: Tx, session: int, by: str, only: int | None = None) -> bo
     turn = tx.one("turn_get", id=row.turn) if row is not None and row.turn is not None else None
     if turn is None or turn.retry_at is None or (only is not None and turn.root != only):
         return False
+    _stopped(tx, session, turn, by)
+    return True
+
+
+def _stopped(tx: Tx, session: int, turn: Row, by: str) -> None:
     tx.run("turn_end", id=turn.id, state=law.step("running", "cancelled"), stop=None, error=turn.error, at=tx.now)
     tx.run("session_idle", id=session, turn=turn.id)
     notice(tx, session, f"Stopped by {by}.", turn=turn.id, kind="turn.cancelled", tell=False)
     entries.touch_session(tx, session)
-    return True
+
+
+def stop(tx: Tx, session: int, by: str, turn: int | None = None) -> None:
+    """A person stops the running turn (`turn` only that one): should it be lost before it ends, it is not tried again."""
+    row = tx.one("session_by_id", id=session)
+    if row is not None and row.turn is not None and turn in (None, row.turn):
+        tx.run("turn_stopped", id=row.turn, by=by)
 
 
 def release(tx: Tx, fence: Fence) -> None:
@@ -200,6 +211,13 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
     """
     old = tx.one("turn_get", id=row.turn)
     assert old is not None
+    by = old.stopped or (law.CHAPTER if old.chapter < row.chapter else None)
+    if by is None and tx.value("hearing_interrupts", session=row.id):
+        by = law.NEWER
+    if by is not None:
+        close_shown(tx, row.id, old)
+        _stopped(tx, row.id, old, by)
+        return GivenUp(row.id, old.id)
     if old.retry_at is not None:
         if 0 < (left := old.retry_at - tx.now) <= passing.MOST_WAIT * 1000:  # else the clock was set back
             return Later(left)

@@ -132,7 +132,9 @@ class Turn:
             raise Cancelled
 
     def _pause(self, seconds: float) -> None:
-        if seconds and self.cancelled.wait(seconds) and not self._deaf:
+        if self._deaf:
+            time.sleep(seconds)
+        elif seconds and self.cancelled.wait(seconds):
             raise Cancelled
 
     # ---------------------------------------------------------------- steps
@@ -293,8 +295,8 @@ class Turn:
         self._deaf = True
 
     def do_hang(self, _: Any, more: Json) -> None:
-        self.cancelled.wait()
-        self._check()
+        while True:
+            self._pause(3600)
 
     def do_die(self, number: int, _: Json) -> None:
         os.kill(os.getpid(), signal.Signals(number))

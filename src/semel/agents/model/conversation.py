@@ -20,6 +20,7 @@ from pydantic_ai.messages import ModelMessage
 
 from semel.agents.model import failures, history
 from semel.agents.model.builtin import Builtin
+from semel.agents.model.compaction import Compactor
 from semel.agents.model.door import Door
 from semel.agents.model.loop import Loop
 from semel.agents.model.provider import Models
@@ -62,17 +63,19 @@ class ModelConversation:
         self._signals: deque[Signal] = deque()
         self._news = asyncio.Event()
         self._taken = asyncio.Event()  # nothing waits here
+        self._taken.set()
         self._died: Died | None = None
         self._open = 0  # prompts that have not been answered
         self._steering: list[Sequence[Json]] = []
         self._asked: dict[str, asyncio.Future[str | None]] = {}
         self._ids = itertools.count(1)
         self._task: asyncio.Task[Answered] | None = None
-        self._turn = 0  # whose messages are held
+        self._turn = self._root = 0  # whose messages are held
         self._messages: list[ModelMessage] = []
         prefix = str(spawn)
         toolbox = Toolbox(own, door, servers, tell=self._tell, ask=self._ask, settled=self._settled, prefix=prefix)
         self._loop = Loop(models, toolbox, self._tell, self._steered, prefix)
+        self._compactor = Compactor(models, inside, self._settled)
 
     def __repr__(self) -> str:
         state = "ended" if self._died else "running" if self._task else "idle"
@@ -172,14 +175,20 @@ class ModelConversation:
 
     async def _fitting(self, content: list[Json]) -> Answered:
         """Our estimate of a context may be wrong, or the model's smaller: then it is asked with less of the past."""
-        for part in PARTS:
+        for part, less in zip(PARTS, (*PARTS[1:], None), strict=True):
+            messages = await self._past(part)
+            past = history.size(messages)
             try:
-                return await self._loop.run(await self._past(part), content)
+                return await self._loop.run(messages, content)
             except ModelContextWindowExceededError:
-                if part == PARTS[-1] or self._loop.answered:
+                if less is None or self._loop.answered:
                     raise
                 content = [*content, *(block for joined in self._loop.joined for block in joined)]
                 self._turn = 0
+                asked = history.size(messages)
+                if past * 2 > asked:  # else the past is not what makes it too long
+                    room = self._room(less, await asyncio.to_thread(self._system))
+                    await self._compactor.make(self._root, room, asked * history.BYTES // 2)
         raise AssertionError("the last part answers or raises")
 
     def _ended(self, task: asyncio.Task[Answered]) -> None:
@@ -205,11 +214,19 @@ class ModelConversation:
         part: of the context, for the system prompt and the past.
         """
         system = await asyncio.to_thread(self._system)
-        room = int(self._models.context * history.BYTES * part) - len(system.encode("utf-8", "replace"))
-        past = await self._inside.past(max(LEAST, room))
+        room = self._room(part, system)
+        past = await self._inside.past(room)
         if past.turn != self._turn or not self._messages:
-            self._turn, self._messages = past.turn, history.messages(past, system)
+            most = int(self._models.context * history.BYTES * PARTS[0])
+            if past.cut and await self._compactor.make(past.root, room, most):
+                past = await self._inside.past(room)
+            self._turn, self._root, self._messages = past.turn, past.root, history.messages(past, system)
         return self._messages
+
+    def _room(self, part: float, system: str) -> int:
+        """Bytes of the past that such a part of the context holds beside the system prompt."""
+        room = int(self._models.context * history.BYTES * part) - len(system.encode("utf-8", "replace"))
+        return max(LEAST, room)
 
     def _system(self) -> str:
         """What stands before everything: who it is, how it speaks, and the workspace's own instructions."""

@@ -14,6 +14,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings as Options
 
 from semel.agents.model import EXTRA
+from semel.agents.model.plainly import speak_plainly
 from semel.gateway.ports import AgentError
 from semel.gateway.settings import AgentSettings, ModelSettings
 
@@ -34,6 +35,7 @@ class Models:
         self.agent = agent
         self.settings: ModelSettings = agent.model
         self.model = self._make()
+        self._plain = speak_plainly(self.model)
         self.context = min(self.settings.context, self.model.context_window or self.settings.context)  # tokens
         self._chat = _is_chat(self.model)
 
@@ -61,7 +63,9 @@ class Models:
         told: dict[str, Any] = dict(self.settings.options)
         if self.settings.max_tokens is not None:
             told["max_tokens"] = self.settings.max_tokens
-        told |= {"max_retries": 0, "framing_announcement": "never"}
+        told |= {"framing_announcement": "never"}
+        if not self._plain:  # else its client makes none
+            told["max_retries"] = 0
         return cast(Options, told)
 
     def _check_options(self) -> None:

@@ -13,7 +13,7 @@ from semel.faces.busy import line as in_line
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask
 from semel.faces.cli.out import as_json, console, rows, shorten, when
 from semel.faces.safe import visible
-from semel.faces.transcript import body, line, marks, speaker
+from semel.faces.transcript import body, is_summary, line, marks, speaker
 
 COLOURS = {"user": "bold cyan", "agent": "bold green", "event": "bold blue", "notice": "bold yellow"}
 
@@ -85,8 +85,9 @@ def _difference(found: dict[str, Any], raw: bool) -> None:
 
 def _pretty(entry: dict[str, Any], place: int | None) -> None:
     head = Text(f"{entry['seq']:>4} ", "dim")
-    head.append(visible(speaker(entry)), COLOURS.get(entry["role"], ""))
+    dim = is_summary(entry)
+    head.append(visible(speaker(entry)), "dim" if dim else COLOURS.get(entry["role"], ""))
     head.append(f"  {when(entry['at'])}  {', '.join(marks(entry, place))}", "dim")
     out = console()
     out.print(head)
-    out.print(Padding(Text(visible(body(entry))), (0, 0, 1, 5)), soft_wrap=False)
+    out.print(Padding(Text(visible(body(entry)), "dim" if dim else ""), (0, 0, 1, 5)), soft_wrap=False)

@@ -65,7 +65,8 @@ Pattern = Annotated[str, Field(pattern=_PATTERN)]
 
 Builtin = Literal["read", "write", "edit", "list", "search", "shell"]
 _MODEL_ONLY = {
-    "model", "key", "base_url", "instructions", "tools", "mcp", "context", "max_tokens", "max_requests", "settings"
+    "model", "key", "base_url", "instructions", "tools", "mcp", "context", "max_tokens", "max_requests", "compaction",
+    "settings",
 }  # fmt: skip
 
 
@@ -214,7 +215,11 @@ class Agent(Table):
     context: int = Field(
         default=100_000,
         ge=2_000,
-        description="How many tokens a request may hold, estimated. What is older than fits is not told to the model.",
+        description="How many tokens a request may hold, estimated. What is older than fits is told as a summary.",
+    )
+    compaction: bool = Field(
+        default=True,
+        description="Whether the model is asked to summarise what does not fit. Else it is not told of it.",
     )
     max_tokens: PositiveInt | None = Field(
         default=None, description="How many tokens one answer may have. Default: what its provider takes."

@@ -22,6 +22,7 @@ def settings(name: str, agent: Agent, place: kinds.Place) -> ModelSettings | Non
         context=agent.context,
         max_tokens=agent.max_tokens,
         max_requests=agent.max_requests,
+        compaction=agent.compaction,
         options=dict(agent.settings),
     )
 

@@ -188,13 +188,32 @@ class File(Struct, omit_defaults=True):
     size: int | None = None
 
 
+class Covers(Struct, omit_defaults=True):
+    """What a summary stands for: entries `first` to `last` of turns up to `turn`. What it does not cover begins at
+    `since` or behind it. `cut`: it could not be made from all of that."""
+
+    first: int
+    last: int
+    turn: int
+    since: int
+    cut: bool = False
+
+
+class Tokens(Struct):
+    """What a request to a model was counted as by its API."""
+
+    input: int
+    output: int
+
+
 class Entry(Struct, omit_defaults=True):
     """One row of the transcript. `at` is milliseconds since the epoch; `born` its place in the view.
 
     `to` and `from` are a destination and a session other than home; `of` is the seq of what is edited or
     reacted to; `item` the question that can be answered; `tool`: said by a tool call; `late`: after its turn;
     `echoes`: how often the same was said again and not sent again. `waiting`: the busy mode by which it waits, until
-    a turn takes it; `joined`: it joined a turn that ran; `automatic`: a program sent it.
+    a turn takes it; `joined`: it joined a turn that ran; `automatic`: a program sent it. `covers`: a notice of the
+    kind "summary" stands for those entries in the prompts of a model; `tokens`: what it cost.
     """
 
     seq: int
@@ -225,6 +244,8 @@ class Entry(Struct, omit_defaults=True):
     waiting: BusyMode | None = None
     joined: bool = False
     automatic: bool = False
+    covers: Covers | None = None
+    tokens: Tokens | None = None
     html: str | None = None
 
 

@@ -127,7 +127,7 @@ def _route(path: str, methods: Mapping[str, Operation], gateway: GatewayFacade, 
 def _read_query(request: Request, operation: Operation) -> dict[str, Any]:
     known = {param.name: param for param in operation.query}
     values = {param.name: param.default for param in operation.query}
-    if not operation.documented:
+    if not operation.documented or not request.scope["query_string"]:
         return values
     for name, text in request.query_params.multi_items():
         if name not in known:

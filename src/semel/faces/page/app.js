@@ -147,6 +147,7 @@ function accepted(key, message) {
   }
   outgoing.settle(key, message, Boolean(open.view.entryOf(message.event)));
   if (open.watch === null) watch();
+  else open.watch?.hurry(); // the session may have been made by this message
 }
 
 function draw() {

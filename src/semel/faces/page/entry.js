@@ -17,7 +17,7 @@ export class EntryRow {
     this.head = h("div", { class: "head" });
     this.foot = h("div", { class: "foot" });
     this.waits = h("span", { class: "waits" });
-    this.node = h("li", { class: `entry ${data.role}` }, this.head, this.body, this.foot, this.aside(data));
+    this.node = h("li", { class: `entry ${data.role}` }, this.head, this.folded(data), this.foot, this.aside(data));
     this.set(data);
   }
 
@@ -25,6 +25,7 @@ export class EntryRow {
     this.data = data;
     this.node.classList.toggle("live", Boolean(data.live));
     this.node.classList.toggle("command", data.kind === "command");
+    this.node.classList.toggle("summary", isSummary(data));
     this.node.classList.toggle("partial", Boolean(data.partial));
     this.node.classList.toggle("superseded", Boolean(data.superseded));
     this.setText();
@@ -32,6 +33,14 @@ export class EntryRow {
     const { partial, superseded, echoes, files, delivery, tool, late, joined, automatic } = data;
     const told = JSON.stringify([partial, superseded, echoes, files, delivery, tool, late, joined, automatic, Boolean(data.waiting)]);
     this.setParts("foot", told, () => [...this.files(), ...this.marks(), ...fate(data, this.context)]);
+  }
+
+  /** A summary is for the model: it is there for whoever opens it, and in nobody's way. */
+  folded(data) {
+    if (!isSummary(data)) return this.body;
+    const { first, last } = data.covers || {};
+    const what = `The model goes on from a summary of entries ${first} to ${last}. They stay where they are.`;
+    return h("details", {}, h("summary", {}, what), this.body);
   }
 
   /** Its place among what waits, from 1, and why it waits. The same node, with other words. */
@@ -83,7 +92,7 @@ export class EntryRow {
 
   heading() {
     const { role, sender, kind, at, from, to } = this.data;
-    const who = role === "event" ? kind || WHO.event : sender || (role === "agent" ? this.context.agent() : kind === "command" && role === "notice" ? ANSWERS : WHO[role]);
+    const who = isSummary(this.data) ? "Summary" : role === "event" ? kind || WHO.event : sender || (role === "agent" ? this.context.agent() : kind === "command" && role === "notice" ? ANSWERS : WHO[role]);
     return [
       h("span", { class: "who" }, who),
       DID[kind] && role === "agent" ? h("span", { class: "via" }, DID[kind]) : null,
@@ -132,6 +141,10 @@ export class EntryRow {
     const button = h("button", { type: "button", class: "tiny", onclick: copy, title: "Copy the text as it was said" }, "Copy");
     return h("div", { class: "aside" }, time(data.at), navigator.clipboard ? button : null);
   }
+}
+
+function isSummary(data) {
+  return data.role === "notice" && data.kind === "summary";
 }
 
 function size(bytes) {

@@ -5,7 +5,10 @@ import { ask, at } from "/page/api.js";
 const PAUSES = [500, 1000, 2000, 4000, 8000];
 
 export class Watch {
-  /** tell(frame) is called for each snapshot or change; link("live" | "lost" | "gone") as the connection goes. */
+  /**
+   * tell(frame) is called for each snapshot or change; link("live" | "lost" | "gone" | "new") as the connection goes.
+   * After "gone" and "new" there is nothing to watch until `hurry`.
+   */
   constructor(key, { tell, link, rev }) {
     this.key = key;
     this.tell = tell;
@@ -45,7 +48,7 @@ export class Watch {
     try {
       await ask("GET", at(this.key, `/entries?after=${Number.MAX_SAFE_INTEGER}&limit=1`));
     } catch (error) {
-      if (error.status === 404) return this.link("gone");
+      if (error.status === 404) return this.link(this.rev() === null ? "new" : "gone");
     }
     if (this.source === null && !this.closed) this.open();
   }

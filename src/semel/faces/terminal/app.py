@@ -61,6 +61,7 @@ class ChatApp(App[None]):
         self._fetching = False
         self._places: dict[int, int] = {}  # of the entries that wait, in their line
         self._mode: Busy | None = None  # of the message that is written now
+        self._unsure: dict[str, str] = {}  # texts that may have arrived, and the ids to say them again with (Law 1)
 
     def compose(self) -> ComposeResult:
         yield Static(id="top")
@@ -215,7 +216,8 @@ class ChatApp(App[None]):
 
     @property
     def at_bottom(self) -> bool:
-        return self.log_view.scroll_offset.y >= self.log_view.max_scroll_y - 1
+        log = self.log_view  # what is shorter than the screen stands at its foot: the offset is below zero there
+        return log.max_scroll_y <= 0 or log.scroll_offset.y >= log.max_scroll_y - 1
 
     def _scrolled(self) -> None:
         if self.at_bottom:
@@ -278,15 +280,24 @@ class ChatApp(App[None]):
         self.log_view.anchor()
         mode = self._take_as(None)
         try:
-            heard = await self.link.say(text, self.sender, mode)
+            heard = await self.link.say(text, self.sender, mode, self._unsure.pop(text, None))
             prompt.remember(text)
-            if heard.get("why"):
+            if heard["status"] == "duplicate":
+                self.note("it had arrived before, and was not said twice")
+            elif heard.get("why"):
                 self.note(told(heard))
-        except (NoGateway, Refused, OutcomeUnknown) as error:
-            prompt.put_back(text)
-            prompt.remember(text)
-            self._take_as(mode)
-            self.note(f"not sent: {error}")
+        except OutcomeUnknown as error:
+            self._unsure[text] = error.id
+            self._put_back(text, mode, f"{error} Enter sends it again, at most once.")
+        except (NoGateway, Refused) as error:
+            self._put_back(text, mode, f"not sent: {error}")
+
+    def _put_back(self, text: str, mode: Busy | None, why: str) -> None:
+        prompt = self.query_one(Prompt)
+        prompt.put_back(text)
+        prompt.remember(text)
+        self._take_as(mode)
+        self.note(why)
 
     def action_mode(self) -> None:
         """ctrl+t: what becomes of the message that is written now, if the agent is busy; it goes with that message."""

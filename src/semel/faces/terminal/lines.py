@@ -107,7 +107,7 @@ class Lines:
                 if what := told(heard):
                     self._tell(what)
         except (NoGateway, Refused, OutcomeUnknown) as error:
-            self._tell(f"not sent: {error}")
+            self._tell(str(error) if isinstance(error, OutcomeUnknown) else f"not sent: {error}")
             self.failed = True
 
     async def _quiet(self, following: asyncio.Task[None]) -> None:

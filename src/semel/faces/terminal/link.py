@@ -62,10 +62,10 @@ class Link:
             self.state = state
             self._changed([], state)
 
-    async def say(self, text: str, sender: str, busy: str | None = None) -> Json:
-        """Returns what became of it. Raises NoGateway, Refused or OutcomeUnknown."""
+    async def say(self, text: str, sender: str, busy: str | None = None, id: str | None = None) -> Json:
+        """What became of it. Raises NoGateway, Refused or OutcomeUnknown, whose `id` makes a repeat harmless."""
         async with Client(self.data_dir) as client:
-            heard = await client.say(self.session, text, sender=sender, busy=busy)
+            heard = await client.say(self.session, text, sender=sender, busy=busy, id=id)
         self._born.set()
         return heard
 

@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.widgets import Markdown, Static
 
 from semel.faces.safe import visible
-from semel.faces.transcript import body, marks, speaker
+from semel.faces.transcript import body, is_summary, marks, speaker
 
 Json = dict[str, Any]
 
@@ -62,7 +62,7 @@ class EntryRow(Row):
         yield Static(classes="body", markup=False)
 
     def on_mount(self) -> None:
-        self.set_class(True, f"role-{self.want['role']}")
+        self.set_class(True, "summary" if is_summary(self.want) else f"role-{self.want['role']}")
         self._draw()
 
     async def draw(self) -> None:

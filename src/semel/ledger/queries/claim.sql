@@ -62,5 +62,5 @@ UPDATE claim SET answered = 1 WHERE id = :id
 SELECT id FROM part WHERE claim = :claim AND n = 0
 
 -- name: claims_in_root
--- whether a turn, or an attempt before it, claimed anything
-SELECT count(*) AS n FROM claim WHERE root = :root AND root IS NOT NULL
+-- whether a turn, or an attempt before it, claimed anything; that it is tried again is no answer
+SELECT count(*) AS n FROM claim WHERE root = :root AND root IS NOT NULL AND how <> 'notice'

@@ -9,7 +9,8 @@ UPDATE turn SET root = id WHERE id = :id
 
 -- name: turn_get
 -- one turn
-SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, started, ended FROM turn WHERE id = :id
+SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, stopped, started, ended
+FROM turn WHERE id = :id
 
 -- name: turns_of_root
 -- all attempts
@@ -27,6 +28,10 @@ UPDATE turn SET epoch = :epoch WHERE id = :id AND state = 'running'
 -- name: turn_put_off
 -- it failed for a passing reason
 UPDATE turn SET error = :error, retry_at = :at WHERE id = :id AND state = 'running'
+
+-- name: turn_stopped
+-- a person wants it stopped; the first one counts
+UPDATE turn SET stopped = coalesce(stopped, :by) WHERE id = :id AND state = 'running'
 
 -- name: turn_how
 -- how the agent was asked, and by which process
@@ -49,6 +54,10 @@ UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 -- name: hearing_steering
 -- messages that are to join the running turn
 SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' ORDER BY event
+
+-- name: hearing_interrupts
+-- whether a message waits that was to interrupt the running turn
+SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'interrupt' LIMIT 1
 
 -- name: hearing_join
 -- messages that join the running turn, in the transaction that steers them into it (Law 3)

@@ -1,8 +1,8 @@
 """The reporter: posts what is in the spool, in order, until the gateway has acknowledged it.
 
 An acknowledgement is a gateway's own answer and nothing else. A gateway that is away, or an answer that is no
-gateway's, is waited out with a growing pause, which a gateway that starts on this machine ends; a refusal (wrong token, not in scope ...) is told, and tried
-again when there is news. Nothing leaves the spool before it was taken.
+gateway's, is waited out with a growing pause, which a gateway that starts on this machine ends; a refusal (wrong
+token, not in scope ...) is told, and tried again when there is news. Nothing leaves the spool before it was taken.
 """
 
 from __future__ import annotations
