@@ -37,7 +37,7 @@ class Recorder:
 
 
 def _field(event: Mapping[str, Any], name: str) -> Any:
-    return event[name] if name in ("text", "sender") else (event["data"] or {}).get(name)
+    return event[name] if name in event else (event["data"] or {}).get(name)
 
 
 class Hook:

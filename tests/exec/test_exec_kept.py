@@ -50,13 +50,14 @@ def test_a_long_pause_ends_when_a_gateway_starts_on_this_machine(house: House, m
     monkeypatch.setattr(reporter, "FIRST_PAUSE", 3600.0)
     monkeypatch.setattr(reporter, "LONGEST_PAUSE", 3600.0)
     run = Spool(house.data / "exec", "box").begin("r" * 32, {"session": "ci:back"}, 0)
-    run.put(FINISHED, {"kind": FINISHED, "key": "back", "text": "it ended", "data": {}})
+    for kind in (STARTED, FINISHED):
+        run.put(kind, {"kind": kind, "key": f"back:{kind}", "text": "it came so far", "data": {}})
     asking = reporter.Reporter()
     line = asking.add(run, reporter.Target(house.data))
     asking.start()
     until(lambda: line.why, "the gateway was asked in vain")
     house.up()
-    until(lambda: not line.open, "the report was taken")
+    until(lambda: not line.open, "both reports were taken")
     assert asking.stop()
     run.close()
     assert len(house.events("ci:back", FINISHED)) == 1

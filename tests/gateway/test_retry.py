@@ -90,7 +90,7 @@ async def test_it_gives_up_visibly_after_three_attempts(tmp_path: Path) -> None:
     async with logged(tmp_path) as w:
         await w.ask(script(OVERLOADED))
         assert len(agent_saw(w)) == 3
-        assert (await notices(w))[-1] == "The agent's turn failed: API Error: 529 Overloaded"
+        assert (await notices(w))[-1] == "The agent's turn failed: API Error: 529 Overloaded (tried 3 times)"
         assert len(await notices(w)) == 3
 
 

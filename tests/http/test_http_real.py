@@ -107,6 +107,15 @@ async def test_what_the_real_gateway_refuses_is_a_problem_with_a_reason(whole: H
         assert len(answer.json()["detail"]) > 10
 
 
+async def test_a_mode_that_the_agent_does_not_have_is_told_as_its_refusal(whole: House) -> None:
+    await whole.client.post(f"{SESSION}/messages", json={"text": "say: hello"})
+    await watch_until_idle(whole, "say: hello")
+    answer = await whole.client.put(f"{SESSION}/mode", json={"mode": "no such mode"})
+    assert answer.status_code == 409, answer.text
+    assert answer.json()["type"] == "urn:semel:problem:agent-refused"
+    assert "no such mode" in answer.json()["detail"]
+
+
 class Threaded:
     """A whole house on a thread, so that a browser may be waited for. It can be ended and started again."""
 

@@ -24,19 +24,27 @@ from semel.gateway.settings import ChannelSettings
 from semel.testing.scripted_agent import prompts_given
 
 Json = dict[str, Any]
+SUMMARY = "They spoke of many words."
 MARK = re.compile(r"<<(\w+)>>")
 
 
 class Router:
-    """A model API that answers each conversation with its own answers, whichever asks first."""
+    """A model API that answers each conversation with its own answers, whichever asks first.
+
+    A request for a summary is answered with SUMMARY.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, deque[Answer]] = {}
         self.asked: dict[str, list[Request]] = {}
+        self.summaries = 0
         self.times: list[float] = []  # time.monotonic() of each request
 
     def __call__(self, request: Request) -> Answer:
         self.times.append(time.monotonic())
+        if request.system.startswith("You summarise"):
+            self.summaries += 1
+            return Answer([SUMMARY])
         marks = MARK.findall("\n".join(text for role, text in request.talk if role == "user"))
         self.asked.setdefault(marks[-1], []).append(request)
         waiting = self.answers[marks[-1]]

@@ -1,4 +1,4 @@
-"""An MCP server with three tools, over stdio or HTTP (`python mcp_server.py [PORT]`)."""
+"""An MCP server with four tools, over stdio or HTTP (`python mcp_server.py [PORT]`)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def fail(why: str) -> str:
 def environment() -> str:
     """Names of the variables it has."""
     return " ".join(sorted(os.environ))
+
+
+@server.tool()
+def die() -> str:
+    """End at once, without an answer."""
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ class Answer:
     thought  what it thinks first
     stop     "stop", "length" or "filter"
     status   of the HTTP answer; not 200: `body` and `retry_after` go with it
+    junk     instead of all events: the data of one that is no answer; empty: no event at all
     cut      after the chunks, instead of an end: the connection is reset, closed cleanly, or an error event comes
     gate     waited for after the first chunk, before the next; `reached` is set when it is
     """
@@ -38,6 +39,7 @@ class Answer:
     status: int = 200
     body: Json = field(default_factory=dict)
     retry_after: str | None = None
+    junk: str | None = None
     cut: Literal["reset", "close", "event", None] = None
     gate: asyncio.Event | None = None
     reached: asyncio.Event = field(default_factory=asyncio.Event)
@@ -171,7 +173,8 @@ async def _tell(answer: Answer, request: Request, writer: asyncio.StreamWriter) 
         return True
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
     dialect = _DIALECTS[request.path.rpartition("/")[2].partition("?")[0]]
-    for event in dialect(answer, request.body.get("model", "m")):
+    events = dialect(answer, request.body.get("model", "m"))
+    for event in events if answer.junk is None else [_sse(answer.junk)] if answer.junk else []:
         if event is GATE:
             answer.reached.set()
             if answer.gate is not None:

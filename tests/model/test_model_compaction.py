@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 from model_world import Answer, ModelServer, ModelWorld, Request, until
 
+from semel.agents.model import compaction
 from semel.gateway.settings import DestinationSettings
+from semel.ledger.exporting import Writer
 
 Json = dict[str, Any]
 LONG = "word " * 400  # 2,000 bytes
@@ -332,3 +335,45 @@ async def test_one_turn_that_is_larger_than_all_is_shortened_for_its_summary(tmp
         assert "much end" in asked
         assert len(asked) < 10_000
         assert "They spoke of words, 1." in talk.turns[-1].talk[0][1]
+
+
+async def test_a_summary_that_does_not_come_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compaction, "PATIENCE", 0.3)
+    held = Answer(["They spoke", " at length."], gate=asyncio.Event())
+    talk = Talk(lambda n: held)
+    async with talk.server() as api, ModelWorld(tmp_path, api, model=SMALL) as w:
+        n = await until_summary(w, talk)
+        assert (await w.texts("s", "agent"))[-1] == f"a{n}"
+        assert summaries(await w.entries()) == []
+        assert held.gate is not None
+        held.gate.set()
+    assert "no answer in time" in caplog.text
+
+
+async def test_it_can_be_switched_on_for_a_conversation_that_is_long_already(tmp_path: Path) -> None:
+    """Its first prompt is the one that needs a summary: nothing was told by it before."""
+    talk = Talk()
+    async with talk.server() as api:
+        async with ModelWorld(tmp_path, api, model={**SMALL, "compaction": False}) as w:
+            for n in range(1, 8):
+                await w.ask(f"u{n} {LONG}")
+        async with ModelWorld(tmp_path, api, model=SMALL) as w:
+            await w.ask("And?")
+            [one] = summaries(await w.entries())
+            assert one["covers"]["first"] == 1
+            assert "u1 word" in talk.summaries[0].talk[0][1]
+            assert one["text"] in talk.turns[-1].talk[0][1]
+
+
+async def test_an_export_holds_the_summary_and_an_import_uses_none(tmp_path: Path) -> None:
+    talk = Talk()
+    async with talk.server() as api, ModelWorld(tmp_path, api, model=SMALL) as w:
+        await until_summary(w, talk)
+        writer, lines = Writer(), list[bytes]()
+        async for records in w.gateway.export("s"):
+            lines += map(writer.line, records)
+        await w.gateway.import_session(io.BytesIO(b"".join([*lines, writer.end()])), "copy")
+        [one], [other] = summaries(await w.entries()), summaries(await w.entries("copy"))
+        assert (one["text"], one["covers"]) == (other["text"], other["covers"])

@@ -163,3 +163,19 @@ async def test_nothing_with_an_effect_begins_before_its_call_is_in_the_record(tm
         assert await w.ask("Do it") == ["Ok"]
         assert seen == [["running"]]
         assert (w.work / "deed").read_text() == "done"
+
+
+async def test_what_is_no_answer_fails_the_turn_in_words_that_help(tmp_path: Path) -> None:
+    async with ModelServer(Answer(junk="null")) as api, ModelWorld(tmp_path, api, attempts=3) as w:
+        await w.ask("Hi")
+        [notice] = await w.texts("s", "notice")
+        assert "what the model's API answered could not be read" in notice
+        assert "is `base_url` the address" in notice
+        assert len(api.requests) == 1
+
+
+async def test_a_stream_that_ends_before_it_began_broke_off(tmp_path: Path) -> None:
+    async with ModelServer(Answer(junk="")) as api, ModelWorld(tmp_path, api) as w:
+        await w.ask("Hi")
+        [notice] = await w.texts("s", "notice")
+        assert failures.BROKE_OFF in notice

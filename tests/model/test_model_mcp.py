@@ -90,3 +90,47 @@ async def test_a_server_that_does_not_start_is_told_and_the_session_lives_on(tmp
             [notice] = await w.texts("s", "notice")
             assert "the MCP server 'gone' of agent 'main' does not answer" in notice
             assert api.requests == []
+
+
+async def test_a_server_that_died_is_reached_anew_by_the_next_call_and_the_lost_one_is_not_made_again(
+    tmp_path: Path,
+) -> None:
+    answers = [
+        Answer([], calls=[("num_die", {}), ("num_add", {"a": 2, "b": 3})]),
+        Answer(["Five."]),
+        Answer([], calls=[("num_die", {})]),
+        Answer(["Oh."]),
+        Answer([], calls=[("num_add", {"a": 3, "b": 3})]),
+        Answer(["Six."]),
+    ]
+    mcp = {"num": McpSettings((sys.executable, str(SERVER)))}
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, model={"mcp": mcp}) as w:
+        assert await w.ask("Try") == ["Five."]
+        told = [text for role, text in api.requests[1].talk if role == "result"]
+        assert told[0].startswith("Outcome unknown: the MCP server did not answer")
+        assert told[1] == "5"
+        await w.ask("Again")
+        assert (await w.ask("And now"))[-1] == "Six."
+        items = await w.items("tool")
+        assert [(one["title"], one["status"]) for one in items] == [
+            ("num_die", "failed"), ("num_add", "done"), ("num_die", "failed"), ("num_add", "done"),
+        ]  # fmt: skip
+        assert len(w.gateway.spawns.live) == 1, "the conversation lived on"
+
+
+async def test_a_server_that_is_gone_for_good_is_told_to_the_model(tmp_path: Path) -> None:
+    copy = tmp_path / "server.py"
+    copy.write_text(SERVER.read_text())
+    answers = [
+        Answer([], calls=[("num_die", {})]),
+        Answer(["Oh."]),
+        Answer([], calls=[("num_add", {"a": 2, "b": 3})]),
+        Answer(["It is gone."]),
+    ]
+    mcp = {"num": McpSettings((sys.executable, str(copy)))}
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, model={"mcp": mcp}) as w:
+        await w.ask("Try")
+        copy.unlink()
+        assert (await w.ask("Add"))[-1] == "It is gone."
+        [*_, told] = [text for role, text in api.requests[-1].talk if role == "result"]
+        assert told.startswith("Not done: the MCP server cannot be reached")

@@ -130,6 +130,8 @@ async def test_what_cannot_be_done_is_told_so_that_the_model_can_do_better(tmp_p
         ("read", {"path": "binary"}),
         ("shell", {"command": 7}),
         ("dance", {}),
+        ("shell", {"command": "echo a\0b"}),
+        ("search", {"pattern": "\0"}),
     ]
     async with ModelServer(Answer([], calls=calls), Answer(["Ok"])) as api, ModelWorld(tmp_path, api) as w:
         (w.work / "twice").write_text("a a")
@@ -144,6 +146,8 @@ async def test_what_cannot_be_done_is_told_so_that_the_model_can_do_better(tmp_p
         assert "binary file of 6 bytes" in told[5]
         assert "must be of type string" in told[6]
         assert "There is no tool 'dance'" in told[7]
+        assert "'command' holds a NUL" in told[8]
+        assert "'pattern' holds a NUL" in told[9]
 
 
 async def test_a_search_tells_the_file_also_where_it_was_given_one(tmp_path: Path) -> None:
@@ -159,6 +163,15 @@ async def test_a_search_tells_the_file_also_where_it_was_given_one(tmp_path: Pat
         assert told[0] == "a.txt:1:abc"
         assert "Is '(' a regular expression?" in told[1]
         assert told[2] == "[nothing found]"
+
+
+async def test_a_name_that_is_no_utf8_and_half_an_emoji_are_shown_and_the_turn_goes_on(tmp_path: Path) -> None:
+    answers = [Answer(["half \ud83d"], calls=[("list", {})]), Answer(["Done."])]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api) as w:
+        os.close(os.open(os.fsencode(w.work) + b"/odd\xff", os.O_CREAT))
+        assert await w.ask("Look") == ["half \ufffd", "Done."]
+        assert await results(api) == ["odd\ufffd (0 bytes)"]
+        assert ("assistant", "half \ufffd") in api.requests[-1].talk
 
 
 async def test_output_is_shown_as_it_is_whatever_it_looks_like(tmp_path: Path) -> None:

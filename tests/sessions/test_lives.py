@@ -53,6 +53,15 @@ async def test_a_persons_title_stays_and_the_agents_comes_back_without_it(tmp_pa
             await w.gateway.rename("nobody", "x")
 
 
+async def test_an_agents_title_is_one_line_of_at_most_200_characters(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        title = "By\n\tthe agent " + "x" * 300
+        await w.ask(script({"update": {"sessionUpdate": "session_info_update", "title": title}}, "x"))
+        told = (await w.gateway.session("s"))["title"]
+        assert told.startswith("By the agent xx")
+        assert len(told) == 200
+
+
 async def test_an_archived_session_is_listed_where_asked_and_a_message_brings_it_back(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask("hello")

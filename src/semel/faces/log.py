@@ -37,4 +37,5 @@ def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.captureWarnings(True)  # what libraries warn of, of a model's settings say, is a line of the log, too
     logging.getLogger("semel").setLevel(logging.DEBUG if verbose else logging.INFO)

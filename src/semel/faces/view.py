@@ -53,6 +53,12 @@ class View:
         gone = [{**row, "gone": True} for key, row in before.items() if not self._holds(key)]
         return [*gone, *sorted(rows, key=lambda row: int(row["born"]))]
 
+    def forget(self) -> list[Json]:
+        """The session is no more, and nothing of it is shown. Returns what was held, as gone."""
+        gone = [{**row, "gone": True} for row in self.ordered()]
+        self.rev, self.session, self.entries, self.items, self.more = None, {}, {}, {}, False
+        return gone
+
     def _holds(self, key: int) -> bool:
         return key in self.entries if key > 0 else -key in self.items
 

@@ -113,7 +113,8 @@ class Asking:
         await replayed(live)
         recorded, whole = await self.record.read(rows.recorded, live.session, turn)
         names = self.places.names(live.key)
-        return memory.difference(recorded, list(live.fold.items()), names, whole=whole, quiet=self.quiet)
+        told = list(live.fold.items())
+        return await asyncio.to_thread(memory.difference, recorded, told, names, whole=whole, quiet=self.quiet)
 
 
 async def replayed(live: Live) -> None:

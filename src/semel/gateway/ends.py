@@ -33,11 +33,12 @@ def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
     return show.Notice(f"{failed} It is tried again in {when} (attempt {attempt}).", kind)
 
 
-def notices(event: law.Event, end: Answered, by: str | None) -> list[show.Notice]:
+def notices(event: law.Event, end: Answered, by: str | None, attempt: int) -> list[show.Notice]:
     if event == "cancelled":
         return [show.Notice(f"Stopped by {by}.", "turn.cancelled")]
     if event == "errored":
-        return [show.Notice(f"The agent's turn failed: {why(end)}", "turn.failed")]
+        tried = f" (tried {attempt} times)" if attempt > 1 else ""
+        return [show.Notice(f"The agent's turn failed: {why(end)}{tried}", "turn.failed")]
     words = {
         "max_tokens": "The answer was cut off at the model's token limit.",
         "max_turn_requests": "The agent stopped: it reached its limit of model requests in one turn.",

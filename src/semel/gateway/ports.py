@@ -167,6 +167,10 @@ class Agent(Protocol):
 
     name: str
 
+    @property
+    def process(self) -> bool:
+        """Whether each conversation is a process of its own: those count among `max_live_agents`."""
+
     async def open(self, launch: Launch) -> Conversation:
         """Start the process, `initialize`, then load, resume or create the session.
 

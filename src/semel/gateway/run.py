@@ -371,7 +371,7 @@ class Run:
             closing, legs = await self._left_behind()
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.silence()
-        ending = tuple(notices(event, end, self.cancelled_by))
+        ending = tuple(notices(event, end, self.cancelled_by, self.begun.attempt))
         reached = self.prompted and event != "errored"  # or it is told again
         upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
         last = show.End(event, end.stop, end.error, upto, closing, legs, ending)

@@ -1,7 +1,8 @@
-"""Agent processes: at most N live, the least recently used idle one ended first, each with its own token.
+"""Live agents: at most N processes, the least recently used idle one ended first, each with its own token.
 
 A session has at most one. It is kept between turns, for `idle_after` seconds, because a start costs a second
-and 60-500 MB; after that the next event starts it anew and its memory is loaded.
+and 60-500 MB; after that the next event starts it anew and its memory is loaded. An agent that is no process
+(`Agent.process`) waits for no room and takes none.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Live:
     agent: str
     conversation: Conversation
     idle_after: float
+    process: bool = True  # it takes room
     busy: bool = True
     used: float = 0.0
     told_names: tuple[str, ...] | None = None  # the destinations its model was told of
@@ -109,6 +111,8 @@ class Spawns:
             if memory is not None:
                 return one
             await self.drop(one, "a new chapter began")  # what it remembers is of the one before
+        if agent in self.agents and not self.agents[agent].process:
+            return await self._open(session, key, agent, memory)
         async with self._free:
             self._waiting += 1
             try:
@@ -130,9 +134,10 @@ class Spawns:
 
     def _make_room(self) -> bool:
         """True: there is room. Else an idle process is ended for each session that waits, and waited for."""
-        if len(self.live) + self._opening + len(self._leaving) < self.most:
+        live = [s for s in self.live.values() if s.process]
+        if len(live) + self._opening + len(self._leaving) < self.most:
             return True
-        idle = [s for s in self.live.values() if not s.busy]
+        idle = [s for s in live if not s.busy]
         if idle and len(self._leaving) < self._waiting:
             self._end_soon(min(idle, key=lambda s: s.used), "made room for another session")
         return False
@@ -156,7 +161,8 @@ class Spawns:
             await self.record.write(rows.ended, spawn, f"did not start: {fault}")
             raise
         fold = Fold(profile_for(conversation.profile or conversation.agent_name))
-        one = Live(spawn, session, key, agent, conversation, self.idle_after(agent), fold=fold)
+        process = self.agents[agent].process
+        one = Live(spawn, session, key, agent, conversation, self.idle_after(agent), process, fold=fold)
         self.live[session] = one
         one.pump = asyncio.create_task(self._pump(one), name=f"signals of {key}")
         log.info("agent started", session=key, agent=agent, spawn=spawn, restored=conversation.restored)
@@ -243,7 +249,8 @@ class Spawns:
             one.timer = None
         if self.live.get(one.session) is one:
             del self.live[one.session]
-            self._leaving.add(one.spawn)
+            if one.process:
+                self._leaving.add(one.spawn)
 
     async def end(self, session: int, why: str) -> None:
         """End the session's process, if it is idle."""

@@ -257,6 +257,8 @@ class _Check:
         if head.version != VERSION:
             raise ValueError(f"its version is {head.version}; this Semel reads version {VERSION}")
         check_session_key(head.key)
+        if head.since > head.entries + 1:
+            raise ValueError(f"since: there is no entry {head.since} for its chapter to begin with")
         self.header = head
         self.said = bytearray(1)
 
@@ -264,6 +266,7 @@ class _Check:
         assert self.header is not None
         if turn.turn > self.header.turns or turn.turn <= max(self.turns, default=0):
             raise ValueError("turns are numbered upwards, to what the header says")
+        self.in_chapter(turn.chapter)
         if turn.root != turn.turn and self.turns.get(turn.root, (0, ""))[0] != turn.root:
             raise ValueError(f"its root {turn.root} is no first attempt")
         attempts, standing = self.roots.get(turn.root, (0, 0))
@@ -277,6 +280,7 @@ class _Check:
         if entry.seq != self.seq + 1:
             raise ValueError(f"entry {entry.seq} follows entry {self.seq}; the next one is {self.seq + 1}")
         self.seq = entry.seq
+        self.in_chapter(entry.chapter)
         self.said.append(entry.claim is not None)
         if taken := sorted(TAKEN & (entry.more or {}).keys()):
             raise ValueError(f"more: {taken[0]!r} cannot be in it")
@@ -311,6 +315,11 @@ class _Check:
             raise ValueError(f"of: entry {claim.of} was not said by a claim")
         if claim.outcome == "echo" and claim.of is None:
             raise ValueError("an echo needs `of`, the entry that it repeats")
+
+    def in_chapter(self, chapter: int) -> None:
+        assert self.header is not None
+        if chapter > self.header.chapter:
+            raise ValueError(f"chapter {chapter} comes after the last one, {self.header.chapter}")
 
     def known(self, turn: int | None) -> None:
         if turn is not None and turn not in self.turns:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semel.ledger import entries
+from semel.ledger import entries, sessions
 from semel.ledger.commands import KIND as COMMAND
 from semel.ledger.entries import dump
 from semel.ledger.hear import To
@@ -83,8 +83,9 @@ def end(tx: Tx, stand: Stand, target: To, file: Checked) -> None:
     if row is None or row.seq != file.header.entries:
         raise Disturbed("something else was written into the session that was being imported")
     head = file.header
+    title = sessions.in_a_line(head.title) if head.title else None
     tx.run(
-        "import_named", id=stand.session, key=target.key, agent=target.agent, home=target.home, title=head.title,
+        "import_named", id=stand.session, key=target.key, agent=target.agent, home=target.home, title=title,
         chapter=head.chapter, since=head.since, epoch=head.turns, at=head.at,
     )  # fmt: skip
     _stands(tx, target, file, lines=stand.lines, done=stand.session)

@@ -14,6 +14,11 @@ from semel.ledger.sql import Row, Tx
 TITLE_MOST = 200  # characters
 
 
+def in_a_line(title: str) -> str:
+    """A title as it is listed, whoever gave it."""
+    return " ".join(title.split())[:TITLE_MOST]
+
+
 def rename(tx: Tx, session: int, title: str | None) -> None:
     """A person's title stays until a person changes it; without one, the agent gives it."""
     tx.run("session_rename", id=session, title=title, named=int(title is not None))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semel.law import turn as law
-from semel.ledger import entries, speak, turns
+from semel.ledger import entries, sessions, speak, turns
 from semel.ledger.sql import Tx
 
 
@@ -212,7 +212,7 @@ class _Apply:
         entries.set_about(self.tx, self.caller.session, op.fields)
 
     def on_Title(self, op: Title) -> None:
-        self.tx.run("session_set_title", id=self.caller.session, title=op.text)
+        self.tx.run("session_set_title", id=self.caller.session, title=sessions.in_a_line(op.text))
         entries.touch_session(self.tx, self.caller.session)
 
 

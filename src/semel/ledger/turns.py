@@ -175,7 +175,7 @@ def _stopped(tx: Tx, session: int, turn: Row, by: str) -> None:
 
 
 def stop(tx: Tx, session: int, by: str, turn: int | None = None) -> None:
-    """A person stops the running turn (`turn` only that one): should it be lost before it ends, it is not tried again."""
+    """A person stops the running turn (`turn` only that one): if it is lost before it ends, it is not tried again."""
     row = tx.one("session_by_id", id=session)
     if row is not None and row.turn is not None and turn in (None, row.turn):
         tx.run("turn_stopped", id=row.turn, by=by)

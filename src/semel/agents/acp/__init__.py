@@ -36,6 +36,8 @@ class AcpAgent:
     on_stderr    called with (spawn, line) for each line the agent writes to stderr; default: debug log
     """
 
+    process = True
+
     def __init__(
         self,
         name: str,

@@ -90,17 +90,17 @@ class Lines:
         return line
 
 
-def _scrub(value: Any) -> Any:
-    """Lone surrogates (a JavaScript agent that cuts inside an emoji) cannot be stored:
+def scrub(value: Any) -> Any:
+    """Lone surrogates (a JavaScript agent that cuts inside an emoji, a file name that is no UTF-8) cannot be stored:
 
     U+FFFD stands for them.
     """
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_scrub(one) for one in value]
+        return [scrub(one) for one in value]
     if isinstance(value, dict):
-        return {_scrub(name): _scrub(one) for name, one in value.items()}
+        return {scrub(name): scrub(one) for name, one in value.items()}
     return value
 
 
@@ -110,7 +110,7 @@ def decode(line: bytes) -> Any:
         return _decoder.decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError):
         try:
-            return _scrub(json.loads(line.decode(errors="replace"), parse_constant=lambda _: None))
+            return scrub(json.loads(line.decode(errors="replace"), parse_constant=lambda _: None))
         except RecursionError as error:
             raise ValueError("nested too deep") from error
 

@@ -32,6 +32,8 @@ class ModelAgent:
     `hidden`: names of variables that its commands never find in their environment.
     """
 
+    process = False  # a conversation is some memory of the gateway's, not 60-500 MB of its own
+
     def __init__(
         self,
         settings: AgentSettings,

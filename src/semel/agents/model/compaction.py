@@ -89,6 +89,7 @@ class Compactor:
         async with asyncio.timeout(min(PATIENCE, self._models.agent.silence / 2)):
             response = await self._ask(_messages(stretch, most, min(WORDS, room // WORD)))
         text = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+        text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
         if response.finish_reason not in ("stop", None):
             raise Failed(f"the model's summary ended early ({response.finish_reason})")
         if not text:

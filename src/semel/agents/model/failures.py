@@ -32,6 +32,16 @@ class Broken(Exception):
         super().__init__(BROKE_OFF)
 
 
+class Unreadable(Exception):
+    """What came is no answer of the kind that its library reads."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"what the model's API answered could not be read ({type(error).__name__}: {error}); is `base_url` the "
+            "address of an API of this kind?"
+        )
+
+
 def ended(error: Exception) -> Answered:
     """The answer to a prompt that failed so."""
     passing, after = False, None
@@ -58,7 +68,7 @@ def words(error: Exception) -> str:
     if isinstance(error, theirs.ModelConnectionError):
         how = {"pool": "could not be reached", "connect": "could not be reached"}.get(str(error.phase), "broke off")
         return f"the connection to the model's API {how}: {_cause(error)}"
-    if isinstance(error, theirs.ModelAPIError | theirs.AgentRunError | Broken):
+    if isinstance(error, theirs.ModelAPIError | theirs.AgentRunError | Broken | Unreadable):
         return str(error)[:LENGTH]
     return f"{type(error).__name__}: {error}"[:LENGTH]
 

@@ -7,9 +7,11 @@ Nothing is retried here: a request that fails ends the prompt, and what is done 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -24,8 +26,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
+from semel.agents.acp.wire import scrub
 from semel.agents.model import history
-from semel.agents.model.failures import Broken, answer
+from semel.agents.model.failures import Broken, Unreadable, answer
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
@@ -87,31 +90,49 @@ class Loop:
             history.ask(messages, history.content(block))
 
     async def _request(self, messages: list[ModelMessage]) -> ModelResponse:
-        """One request, shown as it streams. Raises Broken and pydantic-ai's errors."""
+        """One request, shown as it streams. Raises Broken, Unreadable and pydantic-ai's errors."""
         self._requests += 1
         shown = _Shown(self._tell, f"{self._prefix}.{self._requests}")
         parameters = ModelRequestParameters(function_tools=self._toolbox.definitions())
-        async with model_request_stream(
-            self._models.model,
-            messages,
-            model_settings=self._models.options(),
-            model_request_parameters=parameters,
-        ) as stream:
-            async for event in stream:
-                if isinstance(event, PartStartEvent):
-                    shown.start(event.part)
-                elif isinstance(event, PartDeltaEvent):
-                    shown.grow(event.delta)
+        try:
+            async with model_request_stream(
+                self._models.model,
+                messages,
+                model_settings=self._models.options(),
+                model_request_parameters=parameters,
+            ) as stream:
+                async for event in stream:
+                    if isinstance(event, PartStartEvent):
+                        shown.start(event.part)
+                    elif isinstance(event, PartDeltaEvent):
+                        shown.grow(event.delta)
+        except UnexpectedModelBehavior as error:
+            if "ended without content" in error.message:  # not one event came: pydantic-ai's words, of every provider
+                raise Broken from error
+            raise
+        except (
+            AttributeError,
+            TypeError,
+            LookupError,
+            ValueError,
+        ) as error:  # the library looked for what is not there
+            raise Unreadable(error) from error
         response = stream.get()
         if not self._models.is_whole(response):
             raise Broken
         self._usage(response)
-        return response
+        return replace(response, parts=[_sound(part) for part in response.parts])
 
     def _usage(self, response: ModelResponse) -> None:
         used = response.usage.input_tokens + response.usage.output_tokens
         if used:
             self._tell({"sessionUpdate": "usage_update", "used": used, "size": self._models.context})
+
+
+def _sound(part: Any) -> Any:
+    """What a model said goes back to its API with the next request: no half of a surrogate pair can."""
+    told = {name: getattr(part, name, None) for name in ("content", "tool_name", "args")}
+    return replace(part, **{name: scrub(value) for name, value in told.items() if scrub(value) != value})
 
 
 class _Shown:

@@ -1,4 +1,4 @@
-"""OpenAI's client is given the conversation as it is to be sent.
+"""OpenAI's client is given the conversation, and the tools, as they are to be sent.
 
 The client looks at each message through every type that it may have: 0.13 ms a message, half a second on the event
 loop for a past of 4,000, while every other session waits (Law 11). What pydantic-ai hands it is in the API's form
@@ -29,9 +29,12 @@ def speak_plainly(model: Any) -> bool:
 
 
 async def _create(create: Create, field: str, **given: Any) -> Any:
-    told = given[field]
-    if isinstance(told, list) and _is_plain(told):
-        given |= {field: [], "extra_body": {field: told, **(given.get("extra_body") or {})}}
+    told = {
+        name: given[name] for name in (field, "tools") if isinstance(given.get(name), list) and _is_plain(given[name])
+    }
+    given |= {name: [] for name in told}
+    if told:
+        given["extra_body"] = {**told, **(given.get("extra_body") or {})}
     return await create(**given)
 
 

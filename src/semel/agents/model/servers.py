@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -26,6 +27,8 @@ Json = dict[str, Any]
 log = logging.getLogger("semel.agents")
 
 START, CALL = 30.0, 600.0  # seconds a server has to begin, and a call to be answered
+ANSWERS = frozenset({-32601, -32602, -32603})  # JSON-RPC 2.0, section 5.1: codes that only a server gives
+END = 10.0  # seconds one has to end
 LENGTH = 60_000  # characters of a result that the model reads
 
 
@@ -33,8 +36,8 @@ class Servers:
     """The MCP servers of one conversation, from `open` to `close`."""
 
     def __init__(self) -> None:
-        self._stack = contextlib.AsyncExitStack()
-        self._tools: dict[str, tuple[MCPToolset[Any], str]] = {}
+        self._servers: list[_Server] = []
+        self._tools: dict[str, tuple[_Server, str]] = {}
         self.definitions: list[ToolDefinition] = []
 
     def __repr__(self) -> str:
@@ -45,10 +48,10 @@ class Servers:
         """Start or reach all of them. Raises AgentError; none is left running then."""
         self = cls()
         for name, one in servers.items():
+            server = _Server(name, one, cwd)
+            self._servers.append(server)
             try:
-                toolset = _toolset(name, one, cwd)
-                await self._stack.enter_async_context(toolset)
-                tools = await toolset.list_tools()
+                tools = await (await server.reached()).list_tools()
             except Exception as error:
                 await self.close()
                 raise AgentError(
@@ -61,7 +64,7 @@ class Servers:
                 if told in self._tools:
                     log.warning("agent %s: MCP server %s: the name %s is taken; left out", agent, name, told)
                     continue
-                self._tools[told] = (toolset, tool.name)
+                self._tools[told] = (server, tool.name)
                 self.definitions.append(_definition(told, dict(tool.input_schema), tool.description))
         return self
 
@@ -69,20 +72,62 @@ class Servers:
         return name in self._tools
 
     async def call(self, name: str, given: Json) -> tuple[Result, Any]:
-        """(what a person sees of it, what the model reads). A server's error is a result."""
-        toolset, tool = self._tools[name]
+        """(what a person sees of it, what the model reads). A server's error is a result.
+
+        A call that a server did not answer is never made again by itself (Law 9); the next one reaches it anew.
+        """
+        server, tool = self._tools[name]
+        try:
+            toolset = await server.reached()
+        except Exception as error:
+            text = f"Not done: the MCP server cannot be reached ({error or type(error).__name__})."
+            return Result(text, ok=False), text
         try:
             found = await toolset.direct_call_tool(tool, given)
-        except (ModelRetry, ToolFailed) as failed:
+        except ToolFailed as failed:
             return Result(failed.message, ok=False), failed.message
         except Exception as error:  # a server that died, a transport that broke
+            if isinstance(error, ModelRetry) and _was_answered(error):
+                return Result(error.message, ok=False), error.message
+            await server.let_go()
             text = f"Outcome unknown: the MCP server did not answer ({error or type(error).__name__})."
             return Result(text, ok=False), text
         return Result(_words(found)), found if _has_binary(found) else _words(found)
 
     async def close(self) -> None:
-        with contextlib.suppress(Exception):
-            await self._stack.aclose()
+        for server in self._servers:
+            await server.let_go()
+
+
+class _Server:
+    """One server. It is reached at its first use, and anew after it did not answer."""
+
+    def __init__(self, name: str, settings: McpSettings, cwd: Path) -> None:
+        self._name = name
+        self._settings = settings
+        self._cwd = cwd
+        self._stack: contextlib.AsyncExitStack | None = None
+        self._toolset: MCPToolset[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<_Server {self._name}, {'reached' if self._toolset is not None else 'not reached'}>"
+
+    async def reached(self) -> MCPToolset[Any]:
+        """Start or reach it, if that is to be done. Raises whatever comes of it."""
+        if self._toolset is None:
+            toolset = _toolset(self._name, self._settings, self._cwd)
+            async with contextlib.AsyncExitStack() as stack:
+                await stack.enter_async_context(toolset)
+                self._stack, self._toolset = stack.pop_all(), toolset
+        assert self._toolset is not None
+        return self._toolset
+
+    async def let_go(self) -> None:
+        """End what there is of it; it may be dead already."""
+        stack, self._stack, self._toolset = self._stack, None, None
+        if stack is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(stack.aclose(), END)
 
 
 def _toolset(name: str, one: McpSettings, cwd: Path) -> MCPToolset[Any]:
@@ -94,6 +139,12 @@ def _toolset(name: str, one: McpSettings, cwd: Path) -> MCPToolset[Any]:
         one.command[0], list(one.command[1:]), env=env, cwd=str(cwd), keep_alive=False, log_file=Path(os.devnull)
     )
     return MCPToolset(transport, **more)
+
+
+def _was_answered(error: ModelRetry) -> bool:
+    """Whether a protocol error is the server's own: it knows no such tool, or does not take these arguments."""
+    told = getattr(error.__cause__ or error.__context__, "error", None)
+    return getattr(told, "code", None) in ANSWERS
 
 
 def _name(server: str, tool: str) -> str:

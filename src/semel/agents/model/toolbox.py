@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import ToolDefinition
 
+from semel.agents.acp.wire import scrub
 from semel.agents.model import builtin
 from semel.agents.model.builtin import Builtin, Result
 from semel.agents.model.door import Door
@@ -87,7 +88,7 @@ class Toolbox:
             found = await self._do(id, name, given)
         result, content = found
         self._end(id, result)
-        return ToolReturnPart(name, result.text if content is None else content, part.tool_call_id)
+        return ToolReturnPart(name, scrub(result.text) if content is None else content, part.tool_call_id)
 
     def _announcement(self, id: str, name: str, given: Json) -> Json:
         kind, title = "other", name

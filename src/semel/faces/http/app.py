@@ -17,6 +17,7 @@ from semel.faces.http.security import SecurityHeaders
 from semel.faces.http.settings import Settings
 from semel.faces.http.table import Answers, Call, Operation, routes
 from semel.gateway.errors import GatewayError
+from semel.gateway.ports import AgentError
 from semel.ledger.errors import LedgerError
 
 
@@ -50,7 +51,7 @@ def _document_operation(listed: list[Operation]) -> Operation:
 def make_app(gateway: GatewayFacade, settings: Settings) -> Starlette:
     """The ASGI application over a gateway. `app.state.stopping` ends its open streams when it is set."""
     table = [*operations(), *static.operations()]
-    handlers = dict.fromkeys((Problem, GatewayError, LedgerError, HTTPException), respond)
+    handlers = dict.fromkeys((Problem, GatewayError, AgentError, LedgerError, HTTPException), respond)
     app = Starlette(
         routes=routes(table, gateway, settings),
         middleware=[Middleware(SecurityHeaders), Middleware(CatchAll)],

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semel.gateway.errors import BadRequest, Busy, Conflict, NoSuchSession, NotFound
+from semel.gateway.ports import AgentError
 from semel.ledger.errors import LedgerError
 
 log = structlog.get_logger("semel.http")
@@ -35,6 +36,7 @@ CODES: dict[str, tuple[int, str]] = {
     "wrong-method": (405, "This path does not take that method"),
     "conflict": (409, "This key was used before, with other content"),
     "wrong-state": (409, "Its state does not allow that any more"),
+    "agent-refused": (409, "The agent does not do that"),
     "too-large": (413, "The body is too large"),
     "not-json": (415, "The body must be sent as application/json"),
     "internal": (500, "The gateway failed"),
@@ -83,6 +85,10 @@ def from_exception(exc: Exception) -> Problem | None:
             return Problem("bad-request", str(exc))
         case Conflict():
             return Problem("wrong-state", str(exc))
+        case AgentError(passing=True):  # it died, or did not answer in time
+            return Problem("unavailable", str(exc), headers={"Retry-After": "5"})
+        case AgentError():
+            return Problem("agent-refused", str(exc))
         case Busy():
             return Problem("unavailable", str(exc), headers={"Retry-After": "2"})
         case LedgerError():  # a full disk, say: nothing was accepted, and the message tells what to do

@@ -166,7 +166,7 @@ OPERATIONS = [
         _DONE,
         "talk",
         body=shapes.Mode,
-        errors=("no-such-session", "bad-request"),
+        errors=("no-such-session", "bad-request", "agent-refused", "unavailable"),
     ),
     Operation(
         "PUT",
@@ -177,6 +177,6 @@ OPERATIONS = [
         _DONE,
         "talk",
         body=shapes.Model,
-        errors=("no-such-session", "bad-request"),
+        errors=("no-such-session", "bad-request", "agent-refused", "unavailable"),
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ Json = dict[str, Any]
 State = Literal["connecting", "connected", "away", "new"]
 
 PAUSES = (0.1, 0.3, 1.0, 2.0)
+LOOK = 2.0  # seconds between two looks for a session that is not there yet
 
 
 class Link:
@@ -53,8 +55,12 @@ class Link:
             failures += 1
 
     async def _wait_for_birth(self) -> None:
+        if gone := self.view.forget():  # it was deleted while it was shown
+            self.state = "new"
+            self._changed(gone, self.state)
         self._tell("new")
-        await self._born.wait()
+        with contextlib.suppress(TimeoutError):  # somebody else may say the first word
+            await asyncio.wait_for(self._born.wait(), LOOK)
         self._born.clear()
 
     def _tell(self, state: State) -> None:

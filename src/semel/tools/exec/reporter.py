@@ -202,7 +202,7 @@ def _started(line: Line) -> bool:
     """A gateway was started since the last attempt: the pause before the next one was for its predecessor."""
     if line.to.sign() in (None, line.sign):
         return False
-    line.failures = 0
+    line.failures, line.due = 0, 0.0  # for all that it has to report
     return True
 
 
