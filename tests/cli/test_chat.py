@@ -214,6 +214,19 @@ async def test_older_text_comes_when_a_reader_gets_there(
         assert rows(pilot)[:2] == ["tick 0\n\n\n", "tock 0"]
 
 
+async def test_a_session_that_is_deleted_leaves_the_screen_and_one_that_others_begin_comes_to_it(
+    house: House, tmp_path: Path
+) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, "say: old")
+        await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the answer")
+        await house.gateway.delete("main")
+        await seen(pilot, lambda: app_of(pilot).link.state == "new" and not rows(pilot), "that it is gone")
+        await house.gateway.say("main", "say: new", sender="bob")
+        await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "what bob began")
+        assert rows(pilot) == ["say: new", "new"]
+
+
 async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path: Path) -> None:
     async with house_in(tmp_path):
         app = ChatApp(tmp_path, "main", "ann")

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import semel
 from semel.gateway import archive
 from semel.gateway.errors import BadRequest, Conflict
+from semel.ledger import importing
 from semel.ledger.importfile import BadFile, check
 
 Json = dict[str, Any]
@@ -112,6 +113,25 @@ async def test_a_deleted_session_comes_back_from_its_export(world: World) -> Non
     assert (await world.gateway.import_session(io.BytesIO(data)))["status"] == "imported"
     assert content(await exported(world.gateway, "s")) == content(data)
     assert (await world.gateway.say("s", "say: one", sender="Ann", key="k1")).status == "duplicate"
+
+
+async def test_an_imported_session_that_was_deleted_comes_back_from_the_same_file(world: World) -> None:
+    await world.gateway.import_session(file(GOOD))
+    await world.gateway.delete("x")
+    assert (await world.gateway.import_session(file(GOOD)))["status"] == "imported"
+    assert await world.texts("x") == ["hi", "ho"]
+
+
+async def test_an_import_whose_session_is_deleted_says_so_and_begins_anew(world: World) -> None:
+    checked = check(file(GOOD))
+    target = world.gateway.inbox.target("x")
+    stand = await world.gateway.record.write(importing.begin, target, checked)
+    [staged] = [one["key"] for one in await world.gateway.sessions()]
+    await world.gateway.delete(staged)
+    with pytest.raises(importing.Disturbed, match="was deleted while it was imported"):
+        await world.gateway.record.write(importing.end, stand, target, checked)
+    assert (await world.gateway.import_session(file(GOOD)))["status"] == "imported"
+    assert await world.texts("x") == ["hi", "ho"]
 
 
 async def test_an_identity_that_is_taken_by_other_content_stays_with_it(world: World) -> None:
@@ -213,6 +233,9 @@ def with_(place: int, /, **more: Any) -> list[Json]:
         (with_(0, version=2), "line 1: its version is 2; this Semel reads version 1"),
         (with_(0, key="no spaces"), "line 1: a session key holds"),
         (with_(0, entries=3), "line 5: it has 2 entries, and should have 3"),
+        (with_(0, since=4), "line 1: since: there is no entry 4"),
+        (with_(1, chapter=2), "line 2: chapter 2 comes after the last one, 1"),
+        (with_(3, chapter=9), "line 4: chapter 9 comes after the last one, 1"),
         (with_(0, odd=1), "line 1: Object contains unknown field `odd`"),
         (with_(1, state="done?"), r"line 2: Invalid enum value 'done\?'"),
         (with_(1, root=7), "line 2: its root 7 is no first attempt"),

@@ -15,7 +15,7 @@ from semel.ledger.commands import KIND as COMMAND
 from semel.ledger.entries import dump
 from semel.ledger.hear import To
 from semel.ledger.importfile import Any_, Checked, Claim, End, Entry, Event, Session, Turn
-from semel.ledger.sql import Tx
+from semel.ledger.sql import Row, Tx
 
 
 class NotNew(Exception):
@@ -41,11 +41,14 @@ def begin(tx: Tx, target: To, file: Checked) -> Stand:
     same = known.get("file") == file.digest
     there = tx.one("session_by_key", key=target.key)
     if there is not None:
-        if same and known.get("done") == there.id:
+        if same and known.get("done") == there.id and there.deleted is None:
             return Stand(there.id, file.lines, done=True)
         if there.deleted is None:
             raise NotNew(f"there is a session {target.key!r} already; import it under another key")
     staged = tx.one("session_by_key", key=_staged(file.digest, target.key))
+    if staged is not None and staged.deleted is not None:
+        tx.run("import_aside", id=staged.id, key=f"{staged.key[:170]}~deleted-{staged.id}")
+        staged = None
     if same and staged is not None:
         return Stand(staged.id, int(known["lines"]))
     if staged is not None:
@@ -63,6 +66,7 @@ def take(tx: Tx, stand: Stand, target: To, file: Checked, records: Sequence[Any_
     known = entries.load(tx.value("cursor_get", source=_source(target.key)))
     if known.get("file") != file.digest or known.get("lines") != stand.lines:
         raise Disturbed(f"another import of {target.key!r} goes on")
+    _undeleted(tx, stand)
     step = _Step(tx, stand.session, file.header.key)
     for record in records:
         step.take(record)
@@ -79,9 +83,9 @@ def end(tx: Tx, stand: Stand, target: To, file: Checked) -> None:
         tx.run("import_aside", id=there.id, key=f"{target.key[:170]}~deleted-{there.id}")
     elif there is not None:
         raise NotNew(f"a session {target.key!r} was made meanwhile; import this one under another key")
-    row = tx.one("session_by_id", id=stand.session)
-    if row is None or row.seq != file.header.entries:
-        raise Disturbed("something else was written into the session that was being imported")
+    row = _undeleted(tx, stand)
+    if row.seq != file.header.entries:
+        raise Disturbed(f"something else was written into {row.key!r} meanwhile; delete that one, and import again")
     head = file.header
     title = sessions.in_a_line(head.title) if head.title else None
     tx.run(
@@ -90,6 +94,13 @@ def end(tx: Tx, stand: Stand, target: To, file: Checked) -> None:
     )  # fmt: skip
     _stands(tx, target, file, lines=stand.lines, done=stand.session)
     entries.touch_session(tx, stand.session)
+
+
+def _undeleted(tx: Tx, stand: Stand) -> Row:
+    row = tx.one("session_by_id", id=stand.session)
+    if row is None or row.deleted is not None:
+        raise Disturbed("the session was deleted while it was imported; import the file again")
+    return row
 
 
 def _source(key: str) -> str:
@@ -151,7 +162,7 @@ class _Step:
         row = self.tx.one("session_next_entry", id=self.session)
         assert row is not None
         if row.seq != entry.seq:
-            raise Disturbed("something else was written into the session that was being imported")
+            raise Disturbed(f"something else was written into {row.key!r} meanwhile; delete that one, and import again")
         mark: dict[str, Any] = {"from": self.origin}
         event = None if entry.event is None else self.hear(entry, entry.event, mark)
         claim = self.claim(entry)

@@ -207,7 +207,7 @@ class Wire:
         try:
             line = _encoder.encode(whole)
         except UnicodeEncodeError:
-            line = _encoder.encode(_scrub(whole))
+            line = _encoder.encode(scrub(whole))
         if self._trace:
             self._trace.raw("c2a", line)
         self._writer.write(line + b"\n")

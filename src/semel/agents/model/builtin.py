@@ -166,7 +166,7 @@ def check(tool: Tool, given: Json) -> Json | str:
         fits = {"string": str, "integer": int, "boolean": bool}[kind]
         if not isinstance(value, fits) or (kind == "integer" and isinstance(value, bool)):
             return f"{tool.name}: {key!r} must be of type {kind}. Nothing was done."
-        if key in ("command", "pattern") and "\0" in value:
+        if key in ("command", "pattern") and "\0" in str(value):
             return f"{tool.name}: {key!r} holds a NUL, which no command can be given. Nothing was done."
         wanted[key] = value
     if missing := [key for key in tool.required if key not in wanted]:
