@@ -108,7 +108,7 @@ def test_input_is_passed_on_and_ctrl_c_reaches_the_command(gateway: House) -> No
         (["-s", "a b", "--", "true"], "a session key holds"),
         (["-s", "x", "--name", "../x", "--", "true"], "--name is"),
         (["-s", "x", "--url", "localhost:8420", "--", "true"], "should be like http://"),
-        (["-s", "x", "--token-file", "missing", "--", "true"], "missing cannot be read: No such file"),
+        (["-s", "x", "--token-file", "missing", "--", "true"], "No such file or directory"),
         (["-s", "x", "--wait", "soon", "--", "true"], "is not a duration"),
     ],
 )

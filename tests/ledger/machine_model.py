@@ -189,7 +189,8 @@ class Model:
         """The agent failed for a passing reason: the turn is tried again in five seconds, if it may be."""
         key = run.begun.key
         if law.after_failure(attempt=run.begun.attempt, passing=True, retry_after=None) is None:
-            return self.finish(run, "errored")
+            self.finish(run, "errored")
+            return
         ops = [*run.viewing.batch(), show.Notice("again", "retry")]
         run.slots = self.house.do(show.put_off, run.fence, run.caller, ops, run.slots, "overloaded", 5_000)
         assert not self.house.look(lambda tx: tx.all("entries_live", session=run.begun.session))

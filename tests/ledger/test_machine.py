@@ -187,7 +187,9 @@ class Machine(RuleBasedStateMachine):
             self.model.answered(process, call)
 
     @precondition(lambda self: self.model.runs)
-    @rule(data=st.data(), how=st.sampled_from(["answered", "answered", "answered", "errored", "cancelled", "overloaded"]))
+    @rule(
+        data=st.data(), how=st.sampled_from(["answered", "answered", "answered", "errored", "cancelled", "overloaded"])
+    )
     def ends(self, data: st.DataObject, how: str) -> None:
         run = self._run(data)
         for slot in list(run.speech.open):

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 MARK = re.compile(r"\bq\d+x\d+[ab]\b")
-NOTES, RESUMED = "[semel: notes for you", "[semel: your turn goes on"
+NOTES = ("[semel: notes for you", "[semel: this conversation so far")
+RESUMED = "[semel: your turn goes on"
 SAID, ASKED = "- already said: ", "- it was asked: "
 LOG = Path(sys.argv[1])
 MEMORY = Path(sys.argv[2]) if len(sys.argv) > 2 else None

@@ -16,7 +16,8 @@ from storm_plan import SESSIONS, Planned
 from system_house import Json, Receiver
 
 MARK = re.compile(r"\bq\d+x\d+[ab]\b")
-NOTES, RESUMED, ASKED = "[semel: notes for you", "[semel: your turn goes on", "- it was asked: "
+NOTES = ("[semel: notes for you", "[semel: this conversation so far")
+RESUMED, ASKED = "[semel: your turn goes on", "- it was asked: "
 EVENTS = """SELECT e.id, e.source, e.key, e.kind, e.payload, lower(hex(e.digest)) AS digest, e.repeats, h.wakes, h.turn,
  t.root, t.state, s.key AS session, h.seq FROM event e LEFT JOIN hearing h ON h.event = e.id
  LEFT JOIN turn t ON t.id = h.turn LEFT JOIN session s ON s.id = h.session ORDER BY e.id"""
@@ -166,7 +167,9 @@ class Aftermath:
         for turn in self.turns:
             assert turn["state"] in ("done", "lost") and turn["root"] in woken, ("nobody asked for it", turn)
             if turn["id"] in prompts:
-                assert prompts[turn["id"]] == bound[turn["root"]], ("other events than it is bound to", turn)
+                assert prompts[turn["id"]] == bound[turn["root"]], (
+                    "other events than it is bound to", turn, prompts[turn["id"]], bound[turn["root"]],
+                )  # fmt: skip
             if turn["state"] == "done":
                 times.update(prompts[self.answering(turn, prompts)])
         assert times == Counter(self.kept.values()), times - Counter(self.kept.values())

@@ -38,6 +38,7 @@ def agents(home: Path) -> str:
     for how in (*FAILS, *ANSWERS, *OTHERS):
         command = [sys.executable, str(AGENT), how, *([str(home / "once")] if how == "dies once" else [])]
         lines += [f"[agents.{name(how)}]", f"command = {json.dumps(command)}"]
+        lines += ["attempts = 1"] if how == "dies while loading" else []
     return "\n".join(lines) + "\n"
 
 

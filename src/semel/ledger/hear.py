@@ -163,9 +163,7 @@ def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
         more["waiting"] = what.waiting
     role = "user" if event.kind in PEOPLES else "event"
     seq = entries.add_entry(tx, row.id, role=role, text=event.text, event=event_id, more=more)
-    tx.run(
-        "hearing_add", event=event_id, session=row.id, seq=seq, wakes=int(what.act is not None), busy=what.waiting
-    )
+    tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=int(what.act is not None), busy=what.waiting)
     entries.touch_session(tx, row.id)
     return what
 

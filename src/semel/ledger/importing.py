@@ -26,6 +26,9 @@ class Disturbed(Exception):
     """Something else was written into the session while it was imported."""
 
 
+WRITTEN = "something else was written into the session that grows as `import:...`: delete that one, and import again"
+
+
 @dataclass(frozen=True)
 class Stand:
     """How far an import is: `lines` of the file are in `session`. `done`: it was imported before."""
@@ -85,7 +88,7 @@ def end(tx: Tx, stand: Stand, target: To, file: Checked) -> None:
         raise NotNew(f"a session {target.key!r} was made meanwhile; import this one under another key")
     row = _undeleted(tx, stand)
     if row.seq != file.header.entries:
-        raise Disturbed(f"something else was written into {row.key!r} meanwhile; delete that one, and import again")
+        raise Disturbed(WRITTEN)
     head = file.header
     title = sessions.in_a_line(head.title) if head.title else None
     tx.run(
@@ -162,7 +165,7 @@ class _Step:
         row = self.tx.one("session_next_entry", id=self.session)
         assert row is not None
         if row.seq != entry.seq:
-            raise Disturbed(f"something else was written into {row.key!r} meanwhile; delete that one, and import again")
+            raise Disturbed(WRITTEN)
         mark: dict[str, Any] = {"from": self.origin}
         event = None if entry.event is None else self.hear(entry, entry.event, mark)
         claim = self.claim(entry)

@@ -42,7 +42,7 @@ class Deed:
 class Past:
     """What an agent without a memory of its own knows when it is asked: the chapter, in order of turns.
 
-    turn: the running one, of `root`; what it and lost attempts of its root said is not in `spoken`: its prompt tells that.
+    turn: the running one, of `root`; what attempts of that root said is not in `spoken`: its prompt tells it.
     summary: stands for the turns before those. cut: older turns were left out.
     """
 
