@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -41,6 +42,11 @@ def until(what: Callable[[], Any], why: str) -> Any:
         assert time.monotonic() < end, f"{why} did not come true in {PATIENCE:.0f} s"
         time.sleep(0.02)
     return got
+
+
+def _heeds_ctrl_c() -> None:
+    """What a shell starts in the background ignores SIGINT, and so does all it starts, these tests included."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass
@@ -136,7 +142,7 @@ class House:
         child = subprocess.Popen(
             [sys.executable, "-m", "semel", "exec", *args],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env,
-            cwd=self.home, **more,
+            cwd=self.home, preexec_fn=_heeds_ctrl_c, **more,
         )  # fmt: skip
         self.children.append(child)
         return child

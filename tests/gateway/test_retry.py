@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,29 @@ async def test_an_agent_that_ends_while_it_starts_is_reported_at_once(tmp_path: 
         (told,) = await notices(w)
         assert "could not be started" in told
         assert "no key" in told
+
+
+async def test_a_stop_at_the_very_moment_a_turn_is_put_off_stops_it(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script("ready"))
+        for n in range(12):
+            failed = asyncio.Event()
+            watching = asyncio.create_task(_sees_retries(w, failed, n))
+            await w.gateway.say("s", script(OVERLOADED))
+            await asyncio.wait_for(failed.wait(), 20)
+            assert await w.gateway.stop_turn("s", "owner")
+            async with asyncio.timeout(4):  # it would be tried again after 5 s
+                await w.idle()
+            watching.cancel()
+            assert (await notices(w))[-1] == "Stopped by owner."
+
+
+async def _sees_retries(w: World, seen: asyncio.Event, before: int) -> None:
+    """Sets `seen` as soon as one more notice of a retry than `before` is watched."""
+    retries: set[int] = set()
+    async for told in w.gateway.watch("s"):
+        for change in (*told.get("changes", []), *told.get("entries", [])):
+            if change.get("kind") == "retry":
+                retries.add(change["seq"])
+        if len(retries) > before:
+            seen.set()

@@ -129,11 +129,12 @@ class Turns:
         return True
 
     async def _note_stop(self, session: int, by: str, turn: int | None = None) -> None:
-        """Who stopped a turn is kept, so that no later gateway runs it again (Law 9)."""
+        """Who stopped a turn is kept: it is not tried again, by this gateway or a later one (Law 9)."""
         try:
             await self.deps.record.write(turns.stop, session, by, turn)
         except LedgerError as fault:
             log.warning("a stop could not be recorded", session=session, why=str(fault))
+        self.wake(session)  # it may have failed meanwhile, and wait
 
     async def abandon(self, session: int, why: str, patience: float = 30.0) -> None:
         """The ledger ended the session's turn: its run is told so, and its agent ended. Waits until both are gone."""
