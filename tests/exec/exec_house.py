@@ -142,7 +142,7 @@ class House:
         child = subprocess.Popen(
             [sys.executable, "-m", "semel", "exec", *args],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env,
-            cwd=self.home, preexec_fn=_heeds_ctrl_c, **more,
+            cwd=self.home, **{"preexec_fn": _heeds_ctrl_c, **more},
         )  # fmt: skip
         self.children.append(child)
         return child

@@ -206,7 +206,7 @@ class MemoryGateway:
 
     # ------------------------------------------------------------ looking
 
-    async def sessions(self, archived: bool = False) -> list[Json]:
+    async def sessions(self, archived: bool = False, before: str | None = None, limit: int = 200) -> list[Json]:
         out = []
         for session in reversed(self._sessions.values()):
             if session.more.get("archived", False) != archived:
@@ -214,7 +214,9 @@ class MemoryGateway:
             last = next(reversed(session.entries.values()), {"text": "", "at": 0})
             row = session.public() | {"seq": session.seq, "rev": session.rev, "at": last["at"]}
             out.append(row | {"last": last["text"][:200]})
-        return out
+        keys = [row["key"] for row in out]
+        start = 0 if before is None else keys.index(self._find(before).key) + 1
+        return out[start : start + limit]
 
     async def session(self, session: str) -> Json:
         key = self._find(session).key

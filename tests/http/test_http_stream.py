@@ -164,7 +164,7 @@ async def test_stopping_ends_open_streams_at_once_and_cleanly(gateway: MemoryGat
 async def test_stopping_lets_a_request_finish(gateway: MemoryGateway) -> None:
     gate, entered = asyncio.Event(), asyncio.Event()
 
-    async def slow(archived: bool = False) -> list[dict[str, Any]]:
+    async def slow(*_: Any) -> list[dict[str, Any]]:
         entered.set()
         await gate.wait()
         return []

@@ -251,3 +251,15 @@ async def test_an_unknown_session_cannot_be_acted_on(client: httpx2.AsyncClient,
     answer = await client.request(method, f"/v1/sessions/none/{rest}", json=bodies[rest])
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:semel:problem:no-such-session")
     assert "none" in answer.json()["detail"]
+
+
+async def test_a_list_of_sessions_says_that_there_are_more(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+    for n in range(5):
+        await gateway.say(f"s{n}", "hi")
+    first = (await client.get("/v1/sessions?limit=3")).json()
+    assert ([s["key"] for s in first["sessions"]], first["more"]) == (["s4", "s3", "s2"], True)
+    rest = (await client.get("/v1/sessions?limit=3&before=s2")).json()
+    assert [s["key"] for s in rest["sessions"]] == ["s1", "s0"]
+    assert "more" not in rest
+    assert (await client.get("/v1/sessions?limit=2000")).status_code == 400
+    assert (await client.get("/v1/sessions?before=nobody")).status_code == 404

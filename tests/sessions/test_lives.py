@@ -62,6 +62,21 @@ async def test_an_agents_title_is_one_line_of_at_most_200_characters(tmp_path: P
         assert len(told) == 200
 
 
+async def test_no_session_is_left_out_of_the_pages_of_the_list(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        for n in range(7):
+            await w.gateway.report(f"s{n}", "exec.started", "made")
+        await w.gateway.archive("s3")
+        pages: list[list[str]] = []
+        before = None
+        while page := await w.gateway.sessions(before=before, limit=3):
+            pages.append([s["key"] for s in page])
+            before = page[-1]["key"]
+        assert pages == [["s6", "s5", "s4"], ["s2", "s1", "s0"]]
+        with pytest.raises(NoSuchSession):
+            await w.gateway.sessions(before="nobody")
+
+
 async def test_an_archived_session_is_listed_where_asked_and_a_message_brings_it_back(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask("hello")

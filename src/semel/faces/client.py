@@ -115,7 +115,14 @@ class Client:
     # ------------------------------------------------------------ looking
 
     async def sessions(self, archived: bool = False) -> list[Json]:
-        return list((await self._ask("GET", f"/v1/sessions{'?archived=1' if archived else ''}"))["sessions"])
+        """All of them, newest first."""
+        found: list[Json] = []
+        while True:
+            after = f"&before={quote(found[-1]['key'], safe='')}" if found else ""
+            page = await self._ask("GET", f"/v1/sessions?limit=1000&archived={int(archived)}{after}")
+            found += page["sessions"]
+            if not page.get("more"):
+                return found
 
     async def session(self, session: str) -> Json:
         return await self._ask("GET", _session(session))

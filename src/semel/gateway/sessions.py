@@ -32,9 +32,13 @@ class Sessions:
     async def _id(self, session: str) -> int:
         raise NotImplementedError
 
-    async def sessions(self, archived: bool = False) -> list[Json]:
-        """Sessions, newest first: those in use, or those that were put away."""
-        return await self.record.read(views.sessions, archived=archived)
+    async def sessions(self, archived: bool = False, before: str | None = None, limit: int = 200) -> list[Json]:
+        """Sessions, newest first: those in use, or those that were put away; `before`: those made before this one.
+
+        Raises NoSuchSession.
+        """
+        edge = 1 << 62 if before is None else await self._id(before)
+        return await self.record.read(views.sessions, edge, limit, archived)
 
     async def session(self, session: str) -> Json:
         """One session. Raises NoSuchSession."""

@@ -11,7 +11,9 @@ from semel.faces.http.talk import HEARD, IDEMPOTENCY, OWNER, event_key, heard
 
 
 async def sessions(call: Call) -> Response:
-    return json({"sessions": await call.gateway.sessions(archived=call.query["archived"])})
+    limit = call.query["limit"]
+    found = await call.gateway.sessions(call.query["archived"], call.query["before"], limit + 1)
+    return json({"sessions": found[:limit], **({"more": True} if len(found) > limit else {})})
 
 
 async def session(call: Call) -> Response:
@@ -51,7 +53,12 @@ OPERATIONS = [
         sessions,
         {200: Answers("The sessions.", shapes.Sessions)},
         "sessions",
-        query=(Param("archived", bool, "1: those that were put away, instead.", default=False),),
+        query=(
+            Param("archived", bool, "1: those that were put away, instead.", default=False),
+            Param("before", str, "A session's key: only those made before it, the next page."),
+            Param("limit", int, "At most so many.", default=200, most=1000),
+        ),
+        errors=("no-such-session",),
     ),
     Operation("GET", _SESSION, "readSession", "One session.", session, _ONE, "sessions", errors=("no-such-session",)),
     Operation(

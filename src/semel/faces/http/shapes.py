@@ -332,7 +332,10 @@ class Imported(Struct):
 
 
 class Sessions(Struct):
+    """`more`: there are older ones; ask again with the last one's key as `before`."""
+
     sessions: list[SessionRow]
+    more: bool | UnsetType = UNSET
 
 
 class Entries(Struct):

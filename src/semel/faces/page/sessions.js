@@ -4,6 +4,7 @@ import { ask } from "/page/api.js";
 import { ago, byId, called, h, say, show } from "/page/dom.js";
 
 const EVERY = 10000;
+const MOST = 1000; // what one request may ask for; the search finds the rest
 
 export class Sessions {
   constructor(choose) {
@@ -12,6 +13,12 @@ export class Sessions {
     this.rows = new Map();
     this.found = [];
     this.archived = false;
+    this.most = 200;
+    this.more = byId("more-sessions");
+    this.more.addEventListener("click", () => {
+      this.most = Math.min(MOST, this.most * 2);
+      this.refresh();
+    });
     this.toggle = byId("archived");
     this.toggle.addEventListener("click", () => {
       this.archived = !this.archived;
@@ -31,7 +38,9 @@ export class Sessions {
     clearTimeout(this.timer);
     this.timer = undefined;
     try {
-      this.found = (await ask("GET", `/v1/sessions${this.archived ? "?archived=1" : ""}`)).sessions;
+      const found = await ask("GET", `/v1/sessions?limit=${this.most}${this.archived ? "&archived=1" : ""}`);
+      this.found = found.sessions;
+      show(this.more, Boolean(found.more) && this.most < MOST);
     } catch {
       return; // the connection's state is shown elsewhere
     }
