@@ -2,7 +2,7 @@
 # Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench test-agents wheel clean
+.PHONY: help up test lint format bench test-agents test-channels wheel clean
 .DELETE_ON_ERROR:
 
 BIN  := .venv/bin
@@ -19,7 +19,7 @@ up: .venv/.installed ## Set up everything and start the gateway on http://127.0.
 	@exec $(PY) -m semel up
 
 test: lint ## Set up everything, check the code and run the tests (ARGS="tests/law -k echo" to choose)
-	$(PY) -m pytest -m "not agents" $(or $(ARGS),$(SIDE_BY_SIDE))
+	$(PY) -m pytest -m "not agents and not channels" $(or $(ARGS),$(SIDE_BY_SIDE))
 
 lint: .venv/.installed-dev ## Check style and types
 	$(PY) -m ruff check $(CODE)
@@ -37,11 +37,15 @@ test-agents: .venv/.installed-dev ## Drive real agents from npm through a runnin
 	@$(PY) scripts/agents_install.py $(AGENTS)
 	AGENTS="$(AGENTS)" $(PY) -m pytest -m agents $(ARGS)
 
+test-channels: .venv/.installed-dev ## Drive the channels against real servers: Synapse, Prosody, Dovecot (CHANNELS="matrix xmpp" to choose)
+	@$(PY) scripts/channels_install.py $(CHANNELS)
+	CHANNELS="$(CHANNELS)" $(PY) -m pytest -m channels $(or $(ARGS),$(SIDE_BY_SIDE))
+
 wheel: .venv/.created ## Build dist/semel-*.whl
 	$(PIP) wheel --no-deps --wheel-dir dist .
 
 clean: ## Remove what the other targets made (never your data)
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .agents
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .agents .servers
 
 # A stamp is made only after its command succeeded, so an interrupted set-up is done again;
 # a .venv whose python went away with an upgrade of the system is made again too.

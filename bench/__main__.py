@@ -14,6 +14,7 @@ PARTS = {
     "scale": "turns with 1,000,000 entries in the ledger, 100,000 in the session, 10,000 sessions beside",
     "memory": "an idle gateway, each live session, and what idling costs",
     "startup": "from the command to accepting",
+    "outage": "what a channel that hangs for ever adds to the delay of another",
     "fold": "folding streams, beside json.loads and a list",
 }
 

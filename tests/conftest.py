@@ -21,4 +21,19 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+SERVERS = {"synapse": "matrix", "prosody": "xmpp", "mail_server": "email"}
+"""The fixtures of tests/servers, and for which channel each is (`make test-channels CHANNELS="matrix"`)."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of channels that were not chosen are left out, not skipped."""
+    chosen = set(os.environ.get("CHANNELS", "").split())
+    if not chosen:
+        return
+    needs = {item: {SERVERS[name] for name in getattr(item, "fixturenames", ()) if name in SERVERS} for item in items}
+    left_out = [item for item in items if needs[item] and not needs[item] <= chosen]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
 _SKIPPED = pytest.StashKey[int]()

@@ -69,6 +69,8 @@ TABLES = {
     "agents.NAME": model.Agent,
     "agents.NAME.mcp.SERVER": model.Mcp,
     "channels.NAME": model.Channel,
+    "channels.NAME.group.ADDRESS": model.Group,
+    "people.NAME": model.Person,
     "destinations.NAME": model.Destination,
     "schedules.NAME": model.Schedule,
     "sessions.PATTERN": model.Session,

@@ -62,6 +62,19 @@ def test_a_webhook_is_made_from_its_section() -> None:
     assert (made["hook"].name, made["hook"].caps.pace) == ("hook", 2.0)
 
 
+def test_two_sections_with_one_account_are_an_error() -> None:
+    """Telegram would tell each message to one of them, and end the other one's polls."""
+    token = "8000000001:AAtest-token_0123456789-abcdefghijk"
+    first, second = (section(name, "telegram", token=token) for name in ("phone", "tablet"))
+    with pytest.raises(ChannelError) as caught:
+        make_all({"phone": first, "tablet": second})
+    told = str(caught.value)
+    assert "[channels.tablet]: this is the account of [channels.phone], bot 8000000001 at api.telegram.org" in told
+    assert "remove one" in told and "AAtest" not in told
+    other = section("tablet", "telegram", token="9" + token)
+    assert set(make_all({"phone": first, "tablet": other})) == {"phone", "tablet"}
+
+
 def test_an_installed_package_brings_a_kind(install: Any) -> None:
     install("pigeon", "pigeons:KIND")
     channel = make(section(loft="north", speed=3.0))

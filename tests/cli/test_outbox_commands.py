@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from cli_house import Cli, end, until
 
+from semel.faces.cli.out import fit
+
 
 class Receiver(ThreadingHTTPServer):
     """Answers with `status`; keeps what came."""
@@ -53,7 +55,10 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     process = cli.up()
     cli("say", "demo:hook:team", "say: it is done", "--wait")
     until(lambda: cli.json("outbox", "list", "--state", "held"), "the hold")
-    row = cli("outbox", "list").stdout.rstrip("\n").split("\t")
+    listed = cli("outbox", "list")
+    row = listed.stdout.rstrip("\n").split("\t")
+    assert "1 held: nobody knows whether they arrived." in listed.stderr
+    assert f"semel outbox arrived {row[0]} " in listed.stderr
     assert row[1:4] == ["held", "hook:team", "1"]
     assert row[-1] == "it is done"
     shown = cli("outbox", "show", row[0]).stdout
@@ -69,3 +74,34 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert cli("outbox", "drop", row[0], rc=1).stderr  # what was sent cannot be unsent
     assert cli.json("doctor")["ok"]
     end(process)
+
+
+def test_several_held_parts_are_decided_by_one_command_in_their_order(cli: Cli, receiver: Receiver) -> None:
+    (cli.home / "semel.toml").write_text(
+        '[channels.hook]\nkind = "webhook"\nallow_private = true\nkey_life = 0\n'
+        f'url = "http://127.0.0.1:{receiver.server_address[1]}/in"\n'
+    )
+    process = cli.up()
+    for text in ("one", "two", "three"):
+        cli("say", "demo:hook:team", f"say: {text}", "--wait")
+    until(lambda: len(cli.json("outbox", "list", "--state", "held")) == 3, "the holds")
+    told = cli("show", "demo:hook:team").stdout
+    assert "to hook:team, p1)" in told or "p1" in told.split("notice", 1)[1].splitlines()[0], "what the outbox is told"
+    assert cli("outbox", "arrived", "p1", "p3").stdout.split() == ["p1", "sent", "p3", "sent"]
+    one_is_over = cli("outbox", "drop", "p2", "p3", "--json", rc=1)
+    assert [part["state"] for part in json.loads(one_is_over.stdout)] == ["dropped"]
+    assert "p3: this part is sent" in one_is_over.stderr
+    end(process)
+
+
+@pytest.mark.parametrize(
+    ("natural", "kept", "widths"),
+    [
+        ([10, 20], [True, False], [10, 20]),  # all fits
+        ([30, 500], [True, False], [30, 48]),  # the name gives way, not the account
+        ([20, 7, 100, 100], [True, False, False, False], [20, 7, 23, 24]),  # the widest first
+        ([200, 7, 9], [True, False, False], [66, 5, 5]),  # what is kept is folded, once nothing else can give way
+    ],
+)
+def test_a_listing_fits_its_terminal(natural: list[int], kept: list[bool], widths: list[int]) -> None:
+    assert fit(natural, kept, 80) == widths

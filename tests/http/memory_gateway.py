@@ -12,10 +12,12 @@ import itertools
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from memory_people import MemoryPeople
 
 from semel.gateway.errors import BadRequest, Conflict, NoSuchSession, NotFound
 from semel.gateway.ports import Heard
@@ -115,8 +117,10 @@ class MemoryGateway:
         self.kept = kept
         self.root = root
         self.schedules = MemorySchedules()
+        self.people = MemoryPeople()
         about = {"session": "s", "agent": "demo", "command": "make", "seconds": 60.0, "at": 1}
         self.job: Json = {"id": "3", "state": "running", **about}
+        self.channels: list[Json] = []
         self._sessions: dict[str, Session] = {}
         self._events: dict[tuple[str, str], tuple[int, str]] = {}
         self._numbers = itertools.count(1)
@@ -350,8 +354,7 @@ class MemoryGateway:
             raise Conflict(f"part {id} is {part['state']}, not held")
         part["state"] = VERDICTS[verdict]
         if "session" in part:
-            script = self.script(part["session"])
-            script.set(part["seq"], delivery=[{"to": part["dest"], "state": part["state"], "parts": 1, "part": id}])
+            self.script(part["session"]).fares(part["seq"])
         return part
 
     async def resend(self, id: int) -> Json:
@@ -362,6 +365,12 @@ class MemoryGateway:
 
     async def drop(self, id: int) -> Json:
         return await self._decide(id, "drop")
+
+    async def channel_list(self) -> list[Json]:
+        return self.channels
+
+    async def quarantined(self, limit: int = 100, before: int | None = None) -> list[Json]:
+        return []
 
     async def jobs_of(self, session: str | None = None) -> list[Json]:
         if session is not None:
@@ -466,10 +475,25 @@ class Script:
         session.more |= more
         session.change("session", **session.public())
 
-    def held(self, seq: int, dest: str, error: str) -> int:
-        """One part of an entry is held."""
-        id = next(self.gateway._numbers)
-        row = {"id": id, "dest": dest, "state": "held", "session": self.session.key, "seq": seq}
-        self.gateway.outbox[id] = row | {"error": error}
-        self.set(seq, delivery=[{"to": dest, "state": "held", "parts": 1, "part": id, "error": error}])
-        return id
+    def held(self, seq: int, dest: str, error: str, texts: Sequence[str] = ("",)) -> int:
+        """Parts of an entry are held, one for each text; the first one's id."""
+        ids = [next(self.gateway._numbers) for _ in texts]
+        for id, text in zip(ids, texts, strict=True):
+            row = {"id": id, "dest": dest, "state": "held", "session": self.session.key, "seq": seq, "text": text}
+            self.gateway.outbox[id] = row | {"error": error}
+        self.fares(seq)
+        return ids[0]
+
+    def fares(self, seq: int) -> None:
+        """Tells how the parts of an entry fare, those in one state together."""
+        mine = [
+            row
+            for row in self.gateway.outbox.values()
+            if row.get("seq") == seq and row.get("session") == self.session.key
+        ]
+        ways = []
+        for state in sorted({str(row["state"]) for row in mine}):
+            ids = [int(row["id"]) for row in mine if row["state"] == state]
+            told = {"error": mine[0]["error"], **({"held": ids} if len(ids) > 1 else {})} if state == "held" else {}
+            ways.append({"to": mine[0]["dest"], "state": state, "parts": len(ids), "part": ids[0], **told})
+        self.set(seq, delivery=ways)

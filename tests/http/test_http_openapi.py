@@ -29,6 +29,8 @@ BODIES: dict[str, Any] = {
     "login": {"token": "t"},
     "setBusy": {"mode": None},
     "changeSession": {"title": "x"},
+    "addAccount": {"account": "matrix:@bob:example.org"},
+    "pair": {"channel": "matrix"},
     "addSchedule": {"name": "nightly", "text": "count", "cron": "@daily"},
 }
 
@@ -58,7 +60,8 @@ def furnished(gateway: MemoryGateway, tmp_path: Path) -> MemoryGateway:
 
 def concrete(operation: Operation) -> str:
     blob = operation.name == "readBlob"
-    values = {"item": "50", "key": "s", "id": "b" if blob else "3", "ref": "1", "channel": "ci", "name": "nightly"}
+    values = {"item": "50", "key": "s", "id": "b" if blob else "3", "ref": "1", "channel": "ci", "name": "nightly",
+              "account": "matrix:@ada:example.org"}  # fmt: skip
     return re.sub(r"{(\w+)}", lambda m: values[m[1]], plain_path(operation.path))
 
 

@@ -24,6 +24,8 @@ HANG: Json = {"hang": True}
 FAILED = "notice turn.failed: The agent's turn failed: "
 RETRY = "notice retry: The agent's turn failed: "
 STOPPED = "notice turn.cancelled: Stopped by "
+ASKED = "The agent asks for permission: "
+WITHDRAWN = "Withdrawn: "
 SAID = FAILED.partition(": ")[2]  # as a chat gets it
 
 
@@ -265,22 +267,22 @@ STOPPED_WAYS = [
         f"{does} in {name}",
         acp,
         model,
-        [row, STOPPED] if does == "stop" else [row, INTERRUPTER, STOPPED, "agent: Now this."],
+        [*rows, *ends, STOPPED] if does == "stop" else [*rows, "user", *ends, STOPPED, "agent: Now this."],
         last,
-        last,
+        every,
         permissions=permissions,
         sees=sees,
         does=does,
     )
-    for INTERRUPTER in ["user"]
     for does in ("stop", "interrupt")
-    for name, sees, permissions, acp, model, row, last in [
+    for name, sees, permissions, acp, model, rows, ends, last, every in [
         ("text", "text", "allow", [{"text": "Half of ", "chunks": 1}, HANG], [{"held": ["Half of ", "it"]}],
-         "agent partial: Half of ", ["Half of "]),
+         ["agent partial: Half of "], [], ["Half of "], ["Half of "]),
         ("a tool", "tool", "allow", ["Building.", SLOW], [{"chunks": ["Building."], "calls": [SHELL]}],
-         "agent: Building.", ["Building."]),
+         ["agent: Building."], [], ["Building."], ["Building."]),
         ("a permission request", "permission", "ask", ["May I?", ASK], [{"chunks": ["May I?"], "calls": [SHELL]}],
-         "agent: May I?", ["May I?"]),
+         ["agent: May I?", f"notice permission: {ASKED}"], [f"notice permission: {WITHDRAWN}"],
+         [ASKED, WITHDRAWN, "May I?"], ["May I?", ASKED, WITHDRAWN]),
     ]
 ]  # fmt: skip
 

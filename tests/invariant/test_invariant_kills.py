@@ -21,7 +21,7 @@ import invariant_judge as judge
 import pytest
 from invariant_house import Router, in_room
 from invariant_judge import Record, asked
-from invariant_ways import ASK, HANG, LOOK, RETRY, SHELL, SLOW, error, held, send, sends
+from invariant_ways import ASK, ASKED, HANG, LOOK, RETRY, SHELL, SLOW, WITHDRAWN, error, held, send, sends
 from model_server import Answer
 from system_house import House, Receiver, channel, opened, receiver, until
 from system_house import script as typed
@@ -68,7 +68,8 @@ def moments() -> list[Moment]:
                [Answer(["See."], calls=[("list", {})]), held("Half of ", "it")], "",
                ["agent: See.", "agent partial: Half of "], ["Half of "], ["See.", "Half of "]),
         Moment("ask", "permission", ["May I?", ASK], [Answer(["May I?"], calls=[SHELL])], "Asked again.",
-               ["agent: May I?", "agent: Asked again."], ["Asked again."], ["May I?", "Asked again."]),
+               ["agent: May I?", *(f"notice permission: {told}" for told in (ASKED, WITHDRAWN)), "agent: Asked again."],
+               [ASKED, WITHDRAWN, "Asked again."], ["May I?", ASKED, WITHDRAWN, "Asked again."]),
     ]  # fmt: skip
 
 

@@ -13,12 +13,14 @@ from semel.law.delivery import (
     HORIZON_MS,
     IN_LINE,
     LEAST_ATTEMPTS,
+    REPEATABLE,
     STATES,
     TABLE,
     Event,
     NotAllowed,
     Rules,
     State,
+    failed_later,
     not_sent,
     refused,
     resolve,
@@ -70,6 +72,18 @@ def test_people_are_told_exactly_when_a_message_is_held_or_rejected() -> None:
             assert ("tell" in done.effects) == (done.state in ("held", "rejected")), (state, event)
 
 
+@pytest.mark.parametrize(
+    ("state", "events"),
+    [("sent", ()), ("sending", ("found",)), ("unknown", ("found",)), ("held", ("found",))]
+    + [(state, None) for state in ("queued", "rejected", "dropped")],
+)
+def test_what_failed_after_it_was_taken_was_sent(state: State, events: tuple[Event, ...] | None) -> None:
+    assert failed_later(state) == events
+    for event in events or ():
+        state = step(state, event).state
+    assert events is None or state == "sent"
+
+
 def test_a_resend_joins_the_tail_and_is_marked() -> None:
     done = step("held", "resend")
     assert done.state == "queued" and {"join tail", "mark"} <= set(done.effects)
@@ -102,6 +116,18 @@ def test_a_reconcilable_part_is_looked_for_until_the_horizon_and_then_held() -> 
 def test_an_at_most_once_part_is_held_unless_the_operator_chose_repeats() -> None:
     assert resolve(AT_MOST_ONCE, first=0, now=0) == "hold"
     assert resolve(Rules("at-most-once", resend_unknown=True), first=0, now=0) == "repeat"
+
+
+@pytest.mark.parametrize("rules", [IDEMPOTENT, RECONCILABLE, AT_MOST_ONCE], ids=lambda rules: str(rules.safety))
+@pytest.mark.parametrize("kind", sorted(REPEATABLE))
+def test_what_only_makes_something_so_leaves_again_on_every_class(rules: Rules, kind: str) -> None:
+    assert resolve(rules, first=0, now=HORIZON_MS - 1, kind=kind) == "again"
+    assert resolve(rules, first=0, now=HORIZON_MS, kind=kind) == "hold"
+
+
+def test_a_post_and_a_file_are_not_repeatable() -> None:
+    assert {"post", "file"}.isdisjoint(REPEATABLE)
+    assert resolve(AT_MOST_ONCE, first=0, now=0, kind="file") == "hold"
 
 
 @given(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from semel.law.delivery import TABLE
 
-DOCS = Path(__file__).parents[2] / "docs" / "channels.md"
+DOCS = Path(__file__).parents[2] / "docs" / "outbox.md"
 
 
 def drawing() -> str:

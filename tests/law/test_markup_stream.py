@@ -20,7 +20,7 @@ BITS = [
     '<message to="', "<message x=1>", "<internal/>", '<message to="a"/>', "<", "</", "<mess", "age to=a>", "`", "``",
     "```", "~~~", "\n", "\r\n", "\r", " ", "    ", "\t", "x", "y z", "\\", "&amp;", '"', "'", ">", "é", "\n```\n",
 ]  # fmt: skip
-TAGS = re.compile(r"</?(message|internal)( (to|x)=['\"]?\w+['\"]?)?/?>", re.IGNORECASE)
+TAGS = re.compile(r"""</?(message|internal)(\s+(to|x)=("[^"<]*"|'[^'<]*'|\w+))?\s*/?>""", re.IGNORECASE)
 TEXT = st.lists(st.sampled_from(BITS), max_size=18).map("".join)
 
 

@@ -38,7 +38,7 @@ def test_no_part_is_longer_than_the_limit_as_it_is_sent(text: str, limit: int, u
     for lo, hi, sent in render_parts(text, limit, unit):
         assert measure(sent, unit) <= limit
         assert sent == render_part(text, lo, hi, limit, unit)
-        assert text[lo:hi] in sent
+        assert text[lo:hi] in sent or (measure(text[lo:hi], unit) > limit - 6 and text[lo:hi].strip() in sent)
 
 
 @given(TEXT, st.integers(40, 80), UNITS)
@@ -130,3 +130,16 @@ def test_a_million_characters_are_split_in_linear_time() -> None:
     began = time.process_time()
     assert len(split(text, 4096, "utf16")) in range(100, 300)
     assert time.process_time() - began < 10  # about half a second
+
+
+@given(st.text(st.sampled_from(" \n\tab`."), min_size=1, max_size=120), st.integers(2, 20), UNITS)
+def test_no_part_is_white_space_alone(text: str, limit: int, unit: Unit) -> None:
+    """A platform would refuse it, though nothing of what was said is in it."""
+    parts = render_parts(text, limit, unit)
+    assert all(sent.strip() for _, _, sent in parts) or not text.strip()
+
+
+def test_a_gap_that_is_longer_than_a_part_belongs_to_the_part_before_it() -> None:
+    text = "one" + "\n" * 50 + "two"
+    assert render_parts(text, 8) == [(0, 48, "one"), (48, 56, "\n\n\n\n\ntwo")]
+    assert render_parts("\n" * 50 + "two", 8) == [(0, 53, "two")]

@@ -36,11 +36,12 @@ HOMES: Mapping[str, str | None] = {
 }
 PAUSES = {"mail": Pause(debounce=1_000, max_wait=3_000)}
 CHANNELS = {
-    "chat": Caps(Safety.AT_MOST_ONCE, max_len=12),
-    "mail": Caps(Safety.RECONCILABLE, finds=True, settle=1.0),
+    "chat": Caps(Safety.AT_MOST_ONCE, max_len=12, edits=True, deletes=True),
+    "mail": Caps(Safety.RECONCILABLE, finds=True, settle=1.0, edits=True, deletes=True),
     "push": Caps(Safety.IDEMPOTENT, key_life=100.0),
 }
 NARRATION = {"chat": "last", "mail": "all", "push": "last"}
+STREAMS = {"chat", "mail"}  # there an answer is seen while it is written
 NAMES = {"room": ("chat", "1"), "post": ("mail", "2"), "hook": ("push", "3"), "screen": ("web", "page")}
 RULES = {
     "chat": Rules("at-most-once"),
@@ -53,7 +54,7 @@ def places() -> Places:
     """Five homes, four names, three channels, one of each safety class."""
     return Places(
         {n: DestinationSettings(n, channel, address, ("*",)) for n, (channel, address) in NAMES.items()},
-        {n: ChannelSettings(n, "fake", narration=narration) for n, narration in NARRATION.items()},  # type: ignore[arg-type]
+        {n: ChannelSettings(n, "fake", narration=told, stream=n in STREAMS) for n, told in NARRATION.items()},  # type: ignore[arg-type]
         {n: SimpleNamespace(caps=caps) for n, caps in CHANNELS.items()},  # type: ignore[misc]
     )
 
@@ -203,6 +204,7 @@ class House:
         self._received(tx)
         _said_again(tx)
         _outputs(tx)
+        _reserved(tx)
 
     def come_back(self, session: int, limit: int) -> None:
         """The absent watcher returns with the rev it held."""
@@ -270,6 +272,21 @@ def _said_again(tx: Tx) -> None:
             lost = sum(row[0] < turn and row[2] == "said" and not row[3] for row in group)
             again = sum(row[2] == "said" for row in mine)
             assert again <= max(0, len(mine) - lost), f"turn {turn} said {again} of {len(mine)} again; {lost} were said"
+
+
+def _reserved(tx: Tx) -> None:
+    """No mark stays where it is not filled: what was withdrawn and may be there is removed, and told to nobody."""
+    left = _all(
+        tx,
+        "SELECT p.id FROM claim c JOIN part p ON p.claim = c.id AND p.n = 0 WHERE c.outcome = 'quiet'"
+        " AND c.reason = 'withdrawn' AND p.state IN ('queued', 'sending', 'unknown', 'sent')"
+        " AND NOT EXISTS(SELECT 1 FROM part d WHERE d.claim = c.id AND d.n = 1)",
+    )
+    assert not left, f"parts {left} stay"
+    held = _all(
+        tx, "SELECT p.id FROM part p JOIN claim c ON c.id = p.claim WHERE c.outcome = 'quiet' AND p.state = 'held'"
+    )
+    assert not held, f"parts {held} say nothing, and ask a person"
 
 
 def _outputs(tx: Tx) -> None:

@@ -88,7 +88,10 @@ class Model:
             assert done.status == "answered"
         if done.heard is not None:
             assert done.heard.status == "accepted"
-            self._waits(done.heard.event, [k for k, n in self.house.ids.items() if n == session], True)
+            [key] = [k for k, n in self.house.ids.items() if n == session]
+            self._waits(done.heard.event, [key], True)
+            if done.heard.addressed[0].waiting is not None:
+                self.shown[key].add(done.heard.event)
 
     # ------------------------------------------------------------ turns
 
@@ -216,7 +219,10 @@ class Model:
             self.show(run)
 
     def show(self, run: Running, *ops: show.Op) -> None:
-        run.slots = self.house.do(show.show, run.fence, run.caller, [*run.viewing.batch(), *ops], run.slots)
+        home, batch = run.begun.home, [*run.viewing.batch(), *ops]
+        if home is not None and self.house.places.streams(home) and run.speech.streaming:
+            batch.append(show.Reserve(self.house.places.reserving(home, run.begun.key)))
+        run.slots = self.house.do(show.show, run.fence, run.caller, batch, run.slots)
 
     def finish(self, run: Running, how: Any) -> None:
         key = run.begun.key
@@ -238,7 +244,7 @@ class Model:
         if found is None:
             return None, ()
         run.slots = replace(run.slots, claims={**run.slots.claims, -1: found[0]})
-        return -1, self.house.places.legs("chat:1", run.begun.key, found[1])
+        return -1, self.house.places.spoken("chat:1", run.begun.key, found[1])
 
     def _left(self, key: str, run: Running, closing: int | None) -> None:
         """Law 6: the closing text left for the chat, or the very same text did so before."""

@@ -68,7 +68,7 @@ async def fill(path: Path, make_room: Callable[[], object]) -> dict[str, Any]:
 
 def full(folder: Path) -> dict[str, Any]:
     ballast = folder / "ballast"
-    ballast.write_bytes(b"\0" * 3_000_000)
+    ballast.write_bytes(b"\0" * 5_000_000)
     return asyncio.run(fill(folder / "ledger.db", ballast.unlink))
 
 

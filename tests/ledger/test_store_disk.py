@@ -63,7 +63,7 @@ def check(result: dict[str, Any]) -> None:
 
 def test_on_a_full_disk_nothing_accepted_is_lost_and_space_brings_writing_back(tmp_path: Path) -> None:
     if mounting():
-        check(program("full", str(tmp_path), mounts=small_disk(tmp_path, "6m")))
+        check(program("full", str(tmp_path), mounts=small_disk(tmp_path, "8m")))
     else:  # the same program against a limit on the size of files
         check(program("limit", str(tmp_path)))
 

@@ -271,6 +271,8 @@ async def test_the_log_stays_bounded_under_work_that_never_pauses(
 ) -> None:
     monkeypatch.setattr(writer, "MUCH", 64)
     monkeypatch.setattr(writer, "IDLE", 1000.0)
+    log = tmp_path / "ledger.db-wal"
+    made = log.stat().st_size  # by what makes a ledger: it is written over, and never gets shorter
     for n in range(100):
         await store.write(note, f"s{n % 3}", f"{n:05}" * 8_000)  # 10 pages, new ones each time
-    assert (tmp_path / "ledger.db-wal").stat().st_size < 4096 * (64 + 3 * 16)
+    assert log.stat().st_size <= max(made, 4096 * (64 + 6 * 16))  # of 100 such writes: 1,000 pages and more

@@ -78,6 +78,9 @@ class Desk:
         self.before_write(body)
         return await self.store.write(body, *args, **kwargs)
 
+    async def read(self, body: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return await self.store.read(body, *args, **kwargs)
+
     async def __aenter__(self) -> Desk:
         self.task = asyncio.create_task(self.outbox.run())
         return self
@@ -133,3 +136,15 @@ class Desk:
             return [entry for entry in reversed(rows) if entry.role == "notice"]
 
         return await self.store.read(look)
+
+
+async def kill(desk: Desk) -> None:
+    """As SIGKILL does it: whatever is under way is recorded by nobody."""
+    assert desk.task is not None
+    desk.outbox._ledger = None  # type: ignore[assignment]
+    await desk.outbox.previews.stop()
+    tasks = [desk.task, *desk.outbox._under_way]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    desk.store.close()

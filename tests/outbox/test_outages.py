@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outbox_desk import BOUND, Desk
+from outbox_desk import BOUND, Desk, kill
 
 from semel.gateway.clock import SystemClock
 from semel.gateway.ports import Op, Receipt, Safety
@@ -82,7 +82,8 @@ async def test_a_channel_that_hangs_for_ever_delays_no_other_by_more_than_50_ms(
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
     async with Desk(ledger, hung, chat, room=8, outbox_clock=SystemClock()) as desk:
 
-        async def median(first: int) -> float:
+        async def usual(first: int) -> float:
+            """Of the quicker half of twenty messages: what else runs on this machine is no delay of ours."""
             times = []
             for n in range(first, first + 20):
                 start = asyncio.get_running_loop().time()
@@ -90,13 +91,13 @@ async def test_a_channel_that_hangs_for_ever_delays_no_other_by_more_than_50_ms(
                 while len(chat.platform.log) <= n:  # noqa: ASYNC110 - as soon as the loop allows
                     await asyncio.sleep(0)
                 times.append(asyncio.get_running_loop().time() - start)
-            return sorted(times)[10]
+            return sorted(times)[5]
 
-        alone = await median(0)
+        alone = await usual(0)
         for n in range(100):
             await desk.say(f"hung:{n}", "never")
         await desk.until(lambda: sum(hung.platform.attempts.values()) == 8)
-        beside = await median(20)
+        beside = await usual(20)
         assert chat.platform.shown("room") == [str(n) for n in range(40)]
         assert "hung: 8 under way" in repr(desk.outbox)
         assert beside - alone < 0.05
@@ -138,12 +139,8 @@ async def test_what_was_sending_when_the_gateway_died_is_unknown_and_not_repeate
     ids = [(await desk.say(f"{name}:room", "hello"))[0] for name in ("once", "twice", "seen")]
     await desk.until(lambda: all(c.platform.log for c in (once, twice, seen)))
     assert await desk.states(ids) == ["sending"] * 3
-    worker.cancel()  # as if it had been killed: nothing is recorded any more
-    desk.outbox._ledger = None  # type: ignore[assignment]
-    for task in list(desk.outbox._under_way):
-        task.cancel()
-    await asyncio.gather(worker, *desk.outbox._under_way, return_exceptions=True)
-    desk.store.close()
+    desk.task = worker
+    await kill(desk)
 
     async with Desk(ledger, once, twice, seen, clock=clock) as desk:
         await desk.quiet()
@@ -246,3 +243,20 @@ async def test_a_row_that_cannot_be_read_stops_nothing_else(ledger: Path, caplog
         assert chat.platform.shown("room") == ["hello"]
         assert await desk.states(odd) == ["rejected"]
         assert "the outbox cannot tell what to send" in caplog.text
+
+
+async def test_two_attempts_in_one_millisecond_leave_a_part_in_doubt(ledger: Path) -> None:
+    """The gateway died, and the next one tries again before the clock has moved: "connection refused" proves nothing
+    of the first attempt, which did arrive."""
+    clock, chat = FrozenClock(), FakeChannel("chat", Safety.IDEMPOTENT)
+    chat.platform.fail_next(Fault.HANG_AFTER, Fault.REFUSE)
+    desk = await Desk(ledger, chat, clock=clock).__aenter__()
+    [part] = await desk.say("chat:room", "hello")
+    await desk.until(lambda: bool(chat.platform.log))
+    await kill(desk)
+    async with Desk(ledger, chat, clock=clock) as desk:
+        await desk.quiet()
+        assert await desk.states([part]) == ["unknown"]
+        await desk.pass_time(5)
+        assert await desk.states([part]) == ["sent"]
+        assert chat.platform.shown("room") == ["hello"]

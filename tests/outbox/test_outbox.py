@@ -10,7 +10,7 @@ from outbox_desk import Desk
 
 from semel.gateway.outbox import Outbox
 from semel.gateway.ports import Op, Receipt, Safety
-from semel.ledger import parts
+from semel.ledger import parts, views
 from semel.testing import FakeChannel, Fault, Platform
 
 HOUR = 3600.0
@@ -224,7 +224,41 @@ async def test_an_edit_refers_to_what_its_part_became_on_the_platform(ledger: Pa
         assert found["error"] == "the message it refers to has no id on the platform: it was never delivered"
 
 
-@pytest.mark.parametrize("kind", ["edit", "react", "file"])
+@pytest.mark.parametrize("safety", EVERY_CLASS)
+@pytest.mark.parametrize("kind", ["edit", "react", "delete"])
+async def test_edits_reactions_and_deletions_leave_again_after_a_lost_answer(
+    ledger: Path, kind: str, safety: Safety
+) -> None:
+    chat = FakeChannel("chat", safety, deletes=True)
+    async with Desk(ledger, chat) as desk:
+        [first] = await desk.say("chat:room", "teh")
+        await desk.quiet()
+        chat.platform.fail_next(Fault.DROP, Fault.LOSE, Fault.BUG, Fault.REFUSE)
+        [part] = await desk.say("chat:room", "the", kind=kind, target_part=first)
+        [after] = await desk.say("chat:room", "after")
+        await desk.quiet()
+        assert await desk.states([part, after]) == ["unknown", "queued"], "what comes behind it waits"
+        await desk.pass_time(60)
+        assert await desk.states([part, after]) == ["sent", "sent"]
+        assert sum(post.kind == kind for post in chat.platform.log) == (1 if safety is Safety.IDEMPOTENT else 2)
+        assert {post.target for post in chat.platform.log if post.kind == kind} == {"m1"}
+        assert chat.platform.finds == {}, "there is nothing to look for"
+
+
+async def test_an_edit_that_nobody_answers_is_held_at_the_horizon(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    async with Desk(ledger, chat) as desk:
+        [first] = await desk.say("chat:room", "teh")
+        await desk.quiet()
+        chat.platform.fail_always(Fault.LOSE)
+        [part] = await desk.say("chat:room", "the", kind="edit", target_part=first)
+        await desk.pass_time(HOUR)
+        await desk.clock.advance(71 * HOUR)
+        await desk.pass_time(HOUR)
+        assert await desk.states([part]) == ["held"]
+
+
+@pytest.mark.parametrize("kind", ["edit", "react", "file", "delete"])
 async def test_what_a_channel_cannot_do_is_rejected_without_an_attempt(ledger: Path, kind: str) -> None:
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE, edits=False, reactions=False, files=False)
     async with Desk(ledger, chat) as desk:
@@ -246,6 +280,18 @@ async def test_watchers_see_each_change_of_a_delivery(ledger: Path) -> None:
 
         born, rev_now = await desk.store.read(rev)
         assert rev_now == born + 2, "once when it departed, once when it was sent"
+
+
+async def test_an_entry_names_each_of_several_held_parts(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.DROP, None, Fault.DROP)
+    async with Desk(ledger, chat) as desk:
+        first, _, third = await desk.say("chat:room", "one", "two", "three")
+        await desk.quiet()
+        entry = await desk.store.read(lambda tx: views.entry_json(tx, tx.one("entry_get", session=1, seq=1)))
+        held, sent = sorted(entry["delivery"], key=lambda way: str(way["state"]))
+        assert (held["state"], held["part"], held["parts"], held["held"]) == ("held", first, 2, [first, third])
+        assert (sent["state"], sent["parts"], "held" in sent) == ("sent", 1, False)
 
 
 async def test_an_outbox_needs_no_channel(ledger: Path) -> None:

@@ -44,7 +44,7 @@ def _some(tx: Any, to: Any, start: int, count: int) -> None:
             tx.run("part_depart", id=part.id, state="sending", now=tx.now, marked=0)
             tx.run(
                 "part_set", id=part.id, state="sent", due=tx.now, first=tx.now, attempts=1, receipt=f"r{n}", error=None,
-                marked=0,
+                marked=0, failed=None,
             )  # fmt: skip
 
 

@@ -17,7 +17,10 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
+from semel.channels import email, matrix
+from semel.channels.telegram import TelegramChannel, TelegramSettings
 from semel.channels.webhook import WebhookChannel, WebhookSettings
+from semel.channels.xmpp import XmppChannel, XmppSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
 
@@ -38,14 +41,25 @@ class Kind:
     shown.
 
     `make(name, settings)` gives the channel and does nothing else: it speaks to nobody before `run` or
-    `send`.
+    `send`. `people`: they have accounts there, and are judged by them; False: whoever shows the channel's secret may
+    speak. A setting with `field(repr=False)` is a secret: it never reaches an agent. Settings may have a property
+    `account`, a text: no two sections of one kind may have the same, where two would take each other's messages.
+    `person`: what the id of somebody's account looks like there, as a regular expression and as an example.
     """
 
     settings: type[Any]
     make: Callable[[str, Any], Channel]
+    people: bool = True
+    person: tuple[str, str] | None = None
 
 
-_OWN = {"webhook": Kind(WebhookSettings, WebhookChannel)}
+_OWN = {
+    "webhook": Kind(WebhookSettings, WebhookChannel, people=False),
+    "email": Kind(email.EmailSettings, email.make),
+    "matrix": Kind(matrix.MatrixSettings, matrix.make),
+    "telegram": Kind(TelegramSettings, TelegramChannel, person=(r"-?[0-9]{1,19}", "123456789")),
+    "xmpp": Kind(XmppSettings, XmppChannel),
+}
 
 
 @cache
@@ -89,12 +103,27 @@ def make(settings: ChannelSettings) -> Channel:
         raise ChannelError(f"{where}: {bad}") from None
     if channel.name != settings.name or not isinstance(channel.caps, Caps):
         raise ChannelError(f"{where}: the kind {settings.kind!r} made something that is not this channel")
+    if settings.stream and not (channel.caps.edits and channel.caps.deletes):
+        raise ChannelError(
+            f"{where}: stream = true needs a platform where messages can be edited and deleted, "
+            f"and {settings.kind} has none; leave the setting out"
+        )
     return channel
 
 
 def make_all(settings: Mapping[str, ChannelSettings]) -> dict[str, Channel]:
     """Every configured channel, by name. Raises ChannelError."""
-    return {name: make(each) for name, each in settings.items()}
+    made: dict[str, Channel] = {}
+    whose: dict[tuple[str, str], str] = {}
+    for name, each in settings.items():
+        made[name] = make(each)
+        account = getattr(getattr(made[name], "settings", None), "account", None)
+        if account is not None and (first := whose.setdefault((each.kind, account), name)) != name:
+            raise ChannelError(
+                f"[channels.{name}]: this is the account of [channels.{first}], {account}, and each message is told to "
+                "one of them alone: remove one, or give it an account of its own"
+            )
+    return made
 
 
 def _nearest(word: str, known: Mapping[str, Any] | set[str]) -> str:

@@ -1,4 +1,4 @@
-"""One HTTP POST whose outcome can be told: provably not sent, or unknown, or an answer.
+"""One HTTP request whose outcome can be told: provably not sent, or unknown, or an answer.
 
 Exactly one request leaves: a fresh connection, no retries, no redirects, no proxy. Until the first byte of
 the request is written, every failure is NotSent; after it, everything that is not an answer is Unknown.
@@ -22,6 +22,7 @@ import httpx2
 
 from semel.gateway.ports import NotSent, Unknown
 
+AGENT = "Semel"
 CONNECT = 10.0
 """Seconds for look-up, connection and TLS together."""
 MOST = 64 * 1024
@@ -85,6 +86,24 @@ async def post(
     tls: ssl.SSLContext | None = None,
 ) -> Answer:
     """One POST. `timeout`: seconds for the answer, once connected. Raises NotSent or Unknown."""
+    return await request("POST", url, body, headers, timeout=timeout, allow_private=allow_private, tls=tls)
+
+
+async def request(
+    method: str,
+    url: str,
+    body: bytes | None,
+    headers: Mapping[str, str],
+    *,
+    timeout: float,
+    allow_private: bool = False,
+    tls: ssl.SSLContext | None = None,
+    most: int = MOST,
+) -> Answer:
+    """One request. `timeout`: seconds for the answer, once connected; `most`: bytes of its body that are read.
+
+    Raises NotSent or Unknown.
+    """
     target = httpx2.URL(url)
     port = target.port or (443 if target.scheme == "https" else 80)
     try:
@@ -92,26 +111,32 @@ async def post(
             addresses = await look_up(target.host, port, allow_private=allow_private)
     except TimeoutError:
         raise NotSent(f"{target.host} was not looked up within {CONNECT:g} s") from None
+    one = _One(method, target, body, headers, timeout, tls, most)
     deadline = asyncio.get_running_loop().time() + CONNECT
     for address in addresses[:-1]:
         try:
-            return await _attempt(target, address, body, headers, timeout, CONNECT / 2, tls)
+            return await _attempt(one, address, CONNECT / 2)
         except NotSent:
             if asyncio.get_running_loop().time() >= deadline:
                 raise
     left = max(1.0, deadline - asyncio.get_running_loop().time())
-    return await _attempt(target, addresses[-1], body, headers, timeout, left, tls)
+    return await _attempt(one, addresses[-1], left)
 
 
-async def _attempt(
-    url: httpx2.URL,
-    address: str,
-    body: bytes,
-    headers: Mapping[str, str],
-    timeout: float,
-    connect: float,
-    tls: ssl.SSLContext | None,
-) -> Answer:
+@dataclass(frozen=True)
+class _One:
+    """A request, wherever it goes."""
+
+    method: str
+    url: httpx2.URL
+    body: bytes | None
+    headers: Mapping[str, str]
+    timeout: float
+    tls: ssl.SSLContext | None
+    most: int
+
+
+async def _attempt(one: _One, address: str, connect: float) -> Answer:
     """One request to one address."""
     left = False  # whether a byte of the request may have left
 
@@ -119,11 +144,12 @@ async def _attempt(
         nonlocal left
         left = left or event == "http11.send_request_headers.started"
 
+    url, timeout, tls = one.url, one.timeout, one.tls
     request = httpx2.Request(
-        "POST",
+        one.method,
         url.copy_with(host=address),
-        content=body,
-        headers={"host": url.netloc.decode("ascii"), "connection": "close", **headers},
+        content=one.body,
+        headers={"host": url.netloc.decode("ascii"), "connection": "close", **one.headers},
         extensions={
             "trace": trace,
             "sni_hostname": url.host,
@@ -131,31 +157,31 @@ async def _attempt(
         },
     )
     if url.scheme == "https" and tls is None:
-        tls = await asyncio.to_thread(_tls)
+        tls = await asyncio.to_thread(trust)
     transport = httpx2.AsyncHTTPTransport(verify=tls or False, trust_env=False, retries=0)
     try:
         async with transport, asyncio.timeout(connect + timeout):
             response = await transport.handle_async_request(request)
-            return await _read(response)
+            return await _read(response, one.most)
     except (httpx2.HTTPError, OSError, TimeoutError) as error:
         why = _why(error, url.host)
         raise (Unknown(why) if left else NotSent(why)) from None
 
 
-async def _read(response: httpx2.Response) -> Answer:
+async def _read(response: httpx2.Response, most: int) -> Answer:
     """The answer is its status: if the body breaks off, what came is enough."""
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():
             body += chunk
-            if len(body) >= MOST:
+            if len(body) >= most:
                 break
     except (httpx2.HTTPError, OSError):
         pass
     finally:
         await response.aclose()
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status_code, headers, bytes(body[:MOST]))
+    return Answer(response.status_code, headers, bytes(body[:most]))
 
 
 def _why(error: BaseException, host: str) -> str:
@@ -167,6 +193,6 @@ def _why(error: BaseException, host: str) -> str:
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
     """The system's trust. Making it takes 0.2 s, so it is made once, and not on the event loop."""
     return httpx2.create_ssl_context(trust_env=False)

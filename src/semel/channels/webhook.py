@@ -24,11 +24,9 @@ from typing import Any
 import httpx2
 
 from semel.channels import signature
-from semel.channels.http import CONNECT, Answer, is_public, post
+from semel.channels.http import AGENT, CONNECT, Answer, is_public, post
 from semel.channels.webhook_in import SESSION, Door, Json
 from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
-
-AGENT = "Semel"
 
 
 @dataclass(frozen=True)
@@ -115,6 +113,7 @@ class WebhookChannel:
 
     async def run(self, inbox: Inbox) -> None:
         """Nothing to do by itself: what is POSTed comes through `receive`."""
+        inbox.online()
         await asyncio.Event().wait()
 
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:

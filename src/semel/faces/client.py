@@ -229,6 +229,14 @@ class Client:
 
     # ------------------------------------------------------------ background jobs
 
+    async def channels(self) -> list[Json]:
+        """Every channel and how it fares."""
+        return list((await self._ask("GET", "/v1/channels"))["channels"])
+
+    async def quarantined(self) -> list[Json]:
+        """The newest of what channels told of and nobody could use."""
+        return list((await self._ask("GET", "/v1/quarantined"))["quarantined"])
+
     async def jobs(self, session: str | None = None) -> list[Json]:
         """Of a session, newest first; without one, all that are not over."""
         return list((await self._ask("GET", _session(session, "jobs") if session else "/v1/jobs"))["jobs"])
@@ -255,6 +263,27 @@ class Client:
     async def turn_schedule(self, name: str, verb: str) -> Json:
         """`pause` or `resume` it."""
         return await self._ask("POST", f"{_schedule(name)}/{verb}")
+
+    # ------------------------------------------------------------ people
+
+    async def people(self) -> list[Json]:
+        """Everybody who may talk, by name."""
+        return list((await self._ask("GET", "/v1/people"))["people"])
+
+    async def strangers(self) -> Json:
+        """Who was refused lately, how often, and the newest codes."""
+        return await self._ask("GET", "/v1/people/strangers")
+
+    async def add_account(self, told: Json) -> Json:
+        """`told`: the fields of a NewAccount. The person it belongs to."""
+        return await self._ask("POST", "/v1/people", told)
+
+    async def remove_account(self, account: str) -> None:
+        await self._ask("DELETE", f"/v1/people/{quote(account, safe=':@')}")
+
+    async def pair(self, told: Json) -> Json:
+        """`told`: the fields of a NewCode. The code, told once."""
+        return await self._ask("POST", "/v1/people/codes", told)
 
     # ------------------------------------------------------------ how
 

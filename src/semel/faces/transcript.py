@@ -37,21 +37,54 @@ def marks(entry: Json, place: int | None = None) -> list[str]:
         found.append(fate(str(entry["waiting"]), place))
     if is_summary(entry) and isinstance(covers := entry.get("covers"), dict):
         found.append(f"of {covers.get('first')} to {covers.get('last')}, made by the agent's model")
+    found += about(entry)
     if entry.get("joined"):
         found.append("joined the running turn")
     if entry.get("to"):
         found.append(f"to {entry['to']}")
     if entry.get("echoes"):
         found.append(f"echoed {entry['echoes']}x")
+    if str(entry.get("kind")).startswith("delivery.") and entry.get("part"):
+        found.append(f"p{entry['part']}")  # what `semel outbox` is told
     for way in entry.get("delivery", []):
-        found.append(f"{way.get('to') or way.get('dest')}: {way['state']}")
+        later = ", failed later" if way.get("failed") else ""
+        found.append(f"{way.get('to') or way.get('dest')}: {way['state']}{later}")
     return found
+
+
+_ABOUT = {"edit": "edits", "delete": "deletes", "reaction": "reacts to"}
+
+
+def about(entry: Json) -> list[str]:
+    """What an entry does to an earlier one, which, and what became of itself since."""
+    kind, found = entry.get("kind"), list[str]()
+    if kind in _ABOUT or entry.get("quote") is not None:
+        did = "takes back a reaction to" if entry.get("removed") else _ABOUT.get(str(kind), "replies to")
+        found.append(f"{did} {_which(entry)}")
+    if entry.get("edited"):
+        found.append(f"edited in {entry['edited']}")
+    if entry.get("deleted"):
+        found.append(f"deleted in {entry['deleted']}")
+    return found
+
+
+def _which(entry: Json) -> str:
+    if entry.get("of") is None:
+        return "a message that is not here"
+    if not entry.get("quote"):
+        return str(entry["of"])
+    whose = f"{entry['whose']}: " if entry.get("whose") else ""
+    return f"{entry['of']} ({whose}{entry['quote']!r})"
 
 
 def body(entry: Json) -> str:
     """The text, byte for byte (Law 8), and the names of files; a reaction is its emoji."""
-    files = [f"[file {file['name']}]" for file in entry.get("files", [])]
+    files = [f"[file {file['name']}{_missing(file)}]" for file in entry.get("files", [])]
     return "\n".join([part for part in (entry["text"] or entry.get("emoji") or "", *files) if part])
+
+
+def _missing(file: Json) -> str:
+    return f" is missing: {file['missing']}" if file.get("missing") else ""
 
 
 def stamp(ms: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.clock import Clock
-from semel.gateway.ports import Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
+from semel.gateway.ports import Answers, Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
 from semel.ledger.outgoing import Departure, Outcome
 
 SINCE_MARGIN = 60.0
@@ -45,6 +45,8 @@ def make_op(departure: Departure, files: Path | None = None) -> Op:
         session=departure.session,
         marked=departure.marked,
         at=departure.at / 1000,
+        n=departure.n,
+        answers=None if departure.answers is None else Answers(**departure.answers),
     )
 
 
@@ -52,21 +54,23 @@ def cannot(caps: Caps, op: Op) -> str | None:
     """Why this channel cannot even try."""
     if op.kind == "edit" and not caps.edits:
         return "this channel cannot edit messages"
+    if op.kind == "delete" and not caps.deletes:
+        return "this channel cannot delete messages"
     if op.kind == "react" and not caps.reactions:
         return "this channel has no reactions"
     if op.kind == "file" and not caps.files:
         return "this channel takes no files"
-    if op.kind in ("edit", "react") and op.target is None:
+    if op.kind in ("edit", "delete", "react") and op.target is None:
         return "the message it refers to has no id on the platform: it was never delivered"
     return None
 
 
-async def send(channel: Channel, op: Op, clock: Clock, halt: asyncio.Event) -> Outcome:
-    """Exactly one attempt."""
+async def send(channel: Channel, op: Op, clock: Clock, halt: asyncio.Event, timeout: float | None = None) -> Outcome:
+    """Exactly one attempt, of `timeout` seconds; without one, of what the channel says."""
     if why := cannot(channel.caps, op):
         return Outcome("refused", why=why)
     try:
-        receipt = await _bounded(channel.send(op), channel.caps.timeout, clock, halt)
+        receipt = await _bounded(channel.send(op), timeout or channel.caps.timeout, clock, halt)
         return Outcome("receipt", receipt=receipt.id)
     except NotSent as no:
         wait = None if no.retry_after is None else round(max(0.0, no.retry_after) * 1000)

@@ -16,14 +16,18 @@ import structlog
 
 from semel.gateway.choices import choices, named
 from semel.gateway.errors import GatewayError
+from semel.gateway.people import People
 from semel.gateway.places import Places
 from semel.gateway.ports import AgentError
 from semel.gateway.record import Record
 from semel.gateway.standing import history, status
 from semel.gateway.turns import Turns
 from semel.law import commands as law
+from semel.law import people, requests
 from semel.law.busy import Busy
+from semel.law.people import Role
 from semel.ledger import commands as rows
+from semel.ledger import requests as request_rows
 from semel.ledger import sessions
 from semel.ledger.errors import LedgerError
 from semel.ledger.sql import Row
@@ -32,33 +36,44 @@ log = structlog.get_logger("semel.commands")
 
 RETRY_S = 2.0  # after the ledger could not be used
 HISTORY, HISTORY_MOST = 10, 50
-REFUSED, MISTYPED = "refused", "mistyped"
-"""Names of rows that are no command's: it was not allowed; it was a slip."""
+REFUSED, MISTYPED, PAIR = "refused", "mistyped", "pair"
+"""Names of rows that are no command's: it was not allowed; it was a slip; somebody became known, and is told so."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Who wants what, and where: what a decision about it needs."""
+    """Who wants what, and where: what a decision about it needs.
+
+    `person`: by what name they are known, "" if by none. `direct`: nobody else can write there. `approvals`: whom the
+    agents of these sessions let answer their requests: roles, and names of people.
+    """
 
     name: str
     argument: str
     sender: str | None
     source: str
     sessions: tuple[str, ...]
+    role: Role = "owner"
+    person: str = ""
+    direct: bool = True
+    approvals: frozenset[str] = frozenset()
 
 
 class Deeds(Protocol):
     """What the gateway does for a command."""
 
     name: str  # this run of it
+    people: People
 
     async def set_busy(self, session: str, mode: Busy | None) -> None: ...
 
     async def set_mode(self, session: str, mode: str) -> None: ...
 
     async def set_model(self, session: str, model: str) -> None: ...
+
+    async def answer(self, session: str, item: int, option: str | None, by: str, *, told: bool = False) -> str: ...
 
 
 class Commands:
@@ -70,7 +85,7 @@ class Commands:
         self.deeds = deeds
         self.turns = turns
         self.said = said
-        self.may: Callable[[Wanted], str | None] = everyone
+        self.may: Callable[[Wanted], str | None] = by_role
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._again: set[int] = set()
 
@@ -78,18 +93,41 @@ class Commands:
         return f"<Commands {len(self._tasks)} sessions served>"
 
     async def read(
-        self, text: str, sender: str | None, source: str, keys: Sequence[str]
+        self,
+        text: str,
+        sender: str | None,
+        source: str,
+        keys: Sequence[str],
+        *,
+        role: Role | None = None,
+        person: str = "",
+        direct: bool = True,
     ) -> law.Message | tuple[str, str]:
-        """A person's text: a message (perhaps with a busy mode), or the name and argument of a command's row."""
+        """A person's text: a message (perhaps with a busy mode), or the name and argument of a command's row.
+
+        `role`, `person`, `direct`: who they are there, and whether they are alone there; without a role it is that of
+        the source.
+        """
         found = law.read(text)
         if found != law.Message(text) and isinstance(law.read("/" + text.lstrip("/")), law.Mistyped):
             found = law.read(text, await self.record.read(rows.own, keys))
-        if isinstance(found, law.Message):
-            return found
         if isinstance(found, law.Mistyped):
             return MISTYPED, f"{found.word} {found.nearest}"
-        refusal = self.may(Wanted(found.name, found.argument, sender, source, tuple(keys)))
-        return (found.name, found.argument) if refusal is None else (REFUSED, refusal)
+        if isinstance(found, law.Message):
+            if found.mode is None:
+                return found
+            name, argument = found.mode, found.text  # said with a command: whoever may not give it may not say it so
+        else:
+            name, argument = found.name, found.argument
+        mine, asked = role or await self.deeds.people.role_of(source), name in people.APPROVALS
+        named = await self.deeds.people.approvals(keys) if asked else frozenset[str]()
+        refusal = self.may(Wanted(name, argument, sender, source, tuple(keys), mine, person, direct, named))
+        if refusal is not None:
+            self.deeds.people.not_allowed(source, "approval" if asked else "command")
+            return REFUSED, refusal
+        if isinstance(found, law.Message):
+            return found
+        return name, mine if name == "help" else argument
 
     # ------------------------------------------------------------ doing
 
@@ -170,7 +208,8 @@ class Commands:
         return history(await self.record.read(rows.lines, one.session, most) if most else [])
 
     async def _help(self, one: Row) -> str:
-        lines = [f"{c.usage}  {c.what}" for c in law.COMMANDS.values()]
+        may = people.ROLES[one.argument if one.argument in people.ROLES else "owner"].commands
+        lines = [f"{c.usage}  {c.what}" for c in law.COMMANDS.values() if c.name in may]
         return "\n".join([*lines, "Any other text goes to the agent; //stop says /stop to it."])
 
     async def _retry(self, one: Row) -> str:
@@ -203,7 +242,17 @@ class Commands:
         await (self.deeds.set_mode if kind == "mode" else self.deeds.set_model)(one.key, wanted)
         return f"The {kind} is {wanted} now."
 
-    async def _refused(self, one: Row) -> str:
+    async def _decide(self, one: Row) -> str:
+        """What an agent asks here is allowed or denied, by a person who may."""
+        asked = await self.record.read(request_rows.open_in, one.session)
+        about = await self.record.read(request_rows.replied_to, one.session, one.seq)
+        chosen = requests.choose(asked, one.name == "approve", int(one.argument) if one.argument else None, about)
+        if isinstance(chosen, str):
+            return chosen
+        status = await self.deeds.answer(one.key, chosen.item, chosen.option, _who(one), told=True)
+        return chosen.said if status == "answered" else "Somebody else answered that, or it was withdrawn."
+
+    async def _told(self, one: Row) -> str:
         return str(one.argument)
 
     async def _mistyped(self, one: Row) -> str:
@@ -223,16 +272,24 @@ _DO: dict[str, Callable[[Commands, Row], Awaitable[str]]] = {
     "retry": Commands._retry,
     "model": Commands._choose,
     "mode": Commands._choose,
+    "approve": Commands._decide,
+    "deny": Commands._decide,
     "history": Commands._history,
     "help": Commands._help,
-    REFUSED: Commands._refused,
+    REFUSED: Commands._told,
+    PAIR: Commands._told,
     MISTYPED: Commands._mistyped,
 }
 
 
-def everyone(wanted: Wanted) -> str | None:
-    """Who may: whoever may speak in a session may command it. None: yes; else why not, for the person."""
-    return None
+def by_role(wanted: Wanted) -> str | None:
+    """Who may, by their role (`semel.law.people`). None: yes; else why not, for the person."""
+    if wanted.name not in people.APPROVALS:
+        may = wanted.name in people.ROLES[wanted.role].commands
+        return None if may else f"/{wanted.name} is not for guests; /help lists what you can do here."
+    if people.approves(wanted.role, wanted.person, wanted.direct, wanted.approvals):
+        return None
+    return f"/{wanted.name}: {people.who_approves(wanted.role, wanted.approvals)}"
 
 
 def _who(one: Row) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +30,7 @@ class Copies(Protocol):
 
     begun: int
     open: int
+    kept: Mapping[str, int]  # received, and waiting for their message
 
 
 class Erasures:
@@ -49,6 +51,10 @@ class Erasures:
         """It was deleted, and its agent ended: its content goes now."""
         if session not in self.todo:
             self.todo.append(session)
+        self._news.set()
+
+    def look(self) -> None:
+        """A file may have lost the last that held it."""
         self._news.set()
 
     async def run(self) -> None:
@@ -91,8 +97,9 @@ class Erasures:
             return True
         if self.copies.open or self.copies.begun != before:
             return False  # a copy may be of the very content: it is looked at again when that is in the ledger
+        found, gone = len(gone), [id for id in gone if not self.copies.kept.get(id)]
         for id in gone:  # no await in between: no copy can begin
             with contextlib.suppress(FileNotFoundError):
                 files.blob_path(self.blobs, id).unlink()
         await self.record.write(erase.files_removed, gone)
-        return len(gone) < erase.FILES
+        return found < erase.FILES

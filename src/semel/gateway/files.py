@@ -1,8 +1,11 @@
 """A promised file is copied into the store before anything is said: what was promised is what leaves (Law 6).
 
-Only files inside the agent's workspace. The path is walked one name at a time from a descriptor of the
-workspace, and no step follows a symlink: what was checked is what is opened, whatever the agent does to the
-tree meanwhile. A blob's id is BLAKE2b-256 of its content, in hex, and its file is `<store>/<id>`.
+And a received one before its message is heard (`Draft`). A blob's id is BLAKE2b-256 of its content, in hex, and its
+file is `<store>/<id>`.
+
+Promised are only files inside the agent's workspace. The path is walked one name at a time from a descriptor of the
+workspace, and no step follows a symlink: what was checked is what is opened, whatever the agent does to the tree
+meanwhile.
 
 Everything here blocks: call it in a thread.
 """
@@ -166,48 +169,80 @@ def _too_large(wanted: str, limit: int) -> str:
 
 def _keep(source: int, wanted: str, store: Path, limit: int) -> tuple[str, int]:
     """Stream into a draft, then give it its name. Every step is on the disk before the next is relied on."""
-    with _store_errors(store):
-        store.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = store / f"{DRAFT}{secrets.token_hex(8)}"
-        sink = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
+    draft = Draft(store)
+    try:
+        while True:
             try:
-                id, size = _stream(source, sink, wanted, limit)
-                os.fsync(sink)
-            finally:
-                os.close(sink)
-            _name(draft, store / id, size)
-        finally:
-            draft.unlink(missing_ok=True)
-        _sync_dir(store)
-    return id, size
+                data = os.read(source, CHUNK)
+            except OSError as error:
+                raise FileRefused(f"{wanted!r} cannot be read: {error.strerror}.") from error
+            if not data:
+                break
+            if draft.size + len(data) > limit:  # it holds for what is read: a file may still grow
+                raise FileRefused(_too_large(wanted, limit))
+            draft.write(data)
+        id = draft.finish()
+        draft.name()
+    finally:
+        draft.discard()
+    return id, draft.size
 
 
-def _stream(source: int, sink: int, wanted: str, limit: int) -> tuple[str, int]:
-    """The limit holds for what is read, not for what the file said its size was: it may still grow."""
-    digest, size = hashlib.blake2b(digest_size=32), 0
-    while True:
-        try:
-            data = os.read(source, CHUNK)
-        except OSError as error:
-            raise FileRefused(f"{wanted!r} cannot be read: {error.strerror}.") from error
-        if not data:
-            return digest.hexdigest(), size
-        size += len(data)
-        if size > limit:
-            raise FileRefused(_too_large(wanted, limit))
-        digest.update(data)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(sink, rest) :]
+class Draft:
+    """A file on its way into the store: `write`, `finish`, `name`, and at last `discard`, whatever happened.
+
+    Each raises StoreFailed. What is killed before `name` leaves a draft, which the next start removes.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self.size = 0
+        self._store = store
+        self._digest = hashlib.blake2b(digest_size=32)
+        with _store_errors(store):
+            store.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._path = store / f"{DRAFT}{secrets.token_hex(8)}"
+            self._sink = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    def __repr__(self) -> str:
+        return f"<Draft of {self.size} bytes>"
+
+    def write(self, data: bytes) -> None:
+        """The next piece of it."""
+        with _store_errors(self._store):
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._sink, rest) :]
+        self._digest.update(data)
+        self.size += len(data)
+
+    def finish(self) -> str:
+        """All of it is on the disk; its id."""
+        with _store_errors(self._store):
+            os.fsync(self._sink)
+        return self._digest.hexdigest()
+
+    def name(self) -> None:
+        """It is in the store for good. Equal content shares one blob; one of another size was damaged, and is
+        replaced."""
+        final = self._store / self._digest.hexdigest()
+        with _store_errors(self._store):
+            if not _is_there(final, self.size):
+                self._path.rename(final)
+            _sync_dir(self._store)
+
+    def discard(self) -> None:
+        """Nothing of it is left, unless it has its name."""
+        if self._sink >= 0:
+            os.close(self._sink)
+            self._sink = -1
+        self._path.unlink(missing_ok=True)
 
 
-def _name(draft: Path, final: Path, size: int) -> None:
-    """Equal content shares one blob. One of another size was damaged from outside, and is replaced."""
-    with suppress(FileNotFoundError):
-        if final.lstat().st_size == size:
-            return
-    draft.rename(final)
+def _is_there(final: Path, size: int) -> bool:
+    try:
+        return final.lstat().st_size == size
+    except FileNotFoundError:
+        return False
 
 
 def _sync_dir(directory: Path) -> None:
@@ -224,7 +259,7 @@ def _store_errors(store: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            said = f"the disk of {store} is full; free some space, nothing was sent"
+            said = f"the disk of {store} is full; free some space, the file was not taken"
         else:
-            said = f"{store} cannot be written: {error.strerror}; nothing was sent"
+            said = f"{store} cannot be written: {error.strerror}; the file was not taken"
         raise StoreFailed(said) from error

@@ -21,13 +21,15 @@ from semel.gateway.commands import Commands
 from semel.gateway.comparing import Comparing
 from semel.gateway.erasures import Erasures
 from semel.gateway.errors import BadRequest, Busy
+from semel.gateway.hearing import Hearing
 from semel.gateway.heartbeats import Heartbeats
 from semel.gateway.hub import Hub
-from semel.gateway.inbox import Inbox, InboxOf
+from semel.gateway.inbox import Inbox
 from semel.gateway.inside import Inside
 from semel.gateway.jobs import Jobs
 from semel.gateway.jobtools import tools as job_tools
 from semel.gateway.outbox import Outbox
+from semel.gateway.people import People
 from semel.gateway.places import Places
 from semel.gateway.ports import Agent, Background, Channel, Heard
 from semel.gateway.record import Record
@@ -41,6 +43,7 @@ from semel.gateway.settings import GatewaySettings
 from semel.gateway.spawns import Spawns
 from semel.gateway.toolcalls import ToolCalls
 from semel.gateway.turns import Turns
+from semel.gateway.typing import Typing
 from semel.gateway.views import Views
 from semel.law.busy import MODES
 from semel.law.busy import Busy as Mode
@@ -55,6 +58,9 @@ from semel.ledger.store import Store
 log = structlog.get_logger("semel.gateway")
 
 Json = dict[str, Any]
+
+
+PATIENCE_S = 10.0  # for the parts of a gateway that were told to end, a channel's `run` among them
 
 
 class Gateway(Views, Sessions, Archive):
@@ -90,6 +96,7 @@ class Gateway(Views, Sessions, Archive):
         self._sending: asyncio.Task[None] | None = None
         self.started_at = time.time()
         self.clock = clock or SystemClock()
+        self.people = People(self.record, settings, self.clock)
         self.outbox = Outbox(
             self.record, self.channels, resend_unknown=self._repeats(), files=self.blobs, clock=self.clock
         )
@@ -98,7 +105,11 @@ class Gateway(Views, Sessions, Archive):
             idle_after=self._idle_after,
         )  # fmt: skip
         quiet = (QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat is not None else ()))
-        deps = Deps(self.record, self.places, dict(settings.agents), settings.permission_deadline_s, quiet)
+        self.typing = Typing(self.channels, self.clock)
+        deps = Deps(
+            self.record, self.places, dict(settings.agents), settings.permission_deadline_s, quiet,
+            self.outbox.previews, self.outbox.kick, self.typing, self.blobs,
+        )  # fmt: skip
         self.turns = Turns(deps, self.spawns, self.name, self.outbox.kick)
         self.commands = Commands(self.record, self.places, self, self.turns, self.outbox.kick)
         self.inbox = Inbox(self.record, settings, self.turns, self.commands)
@@ -114,6 +125,10 @@ class Gateway(Views, Sessions, Archive):
         self.spawns.inside = lambda session: Inside(self.record, session, self.turns.runs.get, self.tools)
         self._rests: set[asyncio.Task[None]] = set()
         self.erasures = Erasures(self.record, self.blobs, self.tools.copies)
+        self.hearing = Hearing(
+            self.inbox, self.channels, self.people, self.blobs, self.tools.copies, self.clock,
+            gone=self.erasures.look, kick=self.outbox.kick,
+        )  # fmt: skip
         self.rpc = RpcServer(self.socket, self.tools)
         self.searches = Search(self.record)
         self._importing = asyncio.Lock()
@@ -135,14 +150,17 @@ class Gateway(Views, Sessions, Archive):
         """Recover what a dead gateway left, then hear, think and speak."""
         await asyncio.to_thread(files.clear_drafts, self.blobs)
         await self._end_strangers()
+        await self.people.start()
+        await self.hearing.clean()
         await self.rpc.start()
         await self.commands.start()
         todo = await self.record.read(startup.unfinished)
         self._sending = asyncio.create_task(self.outbox.run(), name="outbox")
         self._sending.add_done_callback(_noted)
-        for name, channel in self.channels.items():
-            inbox = InboxOf(self.inbox, name)
-            self._tasks.append(asyncio.create_task(self._hear(channel, inbox), name=f"channel {name}"))
+        hearing = self.hearing.start()
+        for task in hearing:
+            task.add_done_callback(_noted)
+        self._tasks += hearing
         erasing = asyncio.create_task(self.erasures.run(), name="erasures")
         erasing.add_done_callback(_noted)
         self._tasks.append(erasing)
@@ -174,15 +192,6 @@ class Gateway(Views, Sessions, Archive):
             why = "killed: its gateway was gone" if killed else "its gateway was gone, and so was it"
             await self.record.write(spawn_rows.ended, left.id, why)
 
-    async def _hear(self, channel: Channel, inbox: InboxOf) -> None:
-        while True:
-            try:
-                await channel.run(inbox)
-                return
-            except Exception:
-                log.exception("channel stopped hearing; it is started again in 5 s", channel=channel.name)
-                await asyncio.sleep(5)
-
     async def stop(self, grace: float | None = None) -> None:
         """Running turns get `grace` seconds, then are left to be resumed. Nothing is heard meanwhile."""
         await self.jobs.stop()
@@ -192,11 +201,15 @@ class Gateway(Views, Sessions, Archive):
         grace = self.settings.grace_s if grace is None else grace
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            _, left = await asyncio.wait(self._tasks, timeout=PATIENCE_S)
+            for task in left:  # a channel that swallows its cancellation holds nobody up
+                log.error("it was told to end and did not; it is left behind", part=task.get_name())
         await self.commands.stop()
         for rest in self._rests:
             rest.cancel()
         await self.turns.stop(grace)
+        await self.typing.stop()
         await self.spawns.stop(2.0)
         await self.outbox.stop(min(grace, 5.0))
         if self._sending is not None:
@@ -261,7 +274,7 @@ class Gateway(Views, Sessions, Archive):
         receive = getattr(one, "receive", None)
         if receive is None:
             return 404, {"title": "No such webhook", "detail": f"no webhook channel is named {channel!r}"}
-        status, answer = await receive(InboxOf(self.inbox, channel), headers, body)
+        status, answer = await receive(self.hearing.inboxes[channel], headers, body)
         return int(status), dict(answer)
 
     def _open(self) -> None:

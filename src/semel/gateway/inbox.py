@@ -15,6 +15,7 @@ from semel.law import identity
 from semel.law.busy import MODES, Busy
 from semel.law.commands import Message
 from semel.law.wake import Pause
+from semel.law.wellformed import scrub
 from semel.ledger import commands as command_rows
 from semel.ledger import hear as rows
 
@@ -71,7 +72,7 @@ class Inbox:
         if len(text) > TEXT_LIMIT:
             raise BadRequest(f"text: at most {TEXT_LIMIT:,} characters; send a file instead")
         try:
-            text, sender, data = _sound(text), _sound(sender), _sound(data)
+            text, sender, data = scrub(text), scrub(sender), scrub(data)
         except RecursionError:
             raise BadRequest("data: it is nested too deeply; flatten it") from None
         told = {"kind": kind, "text": text, "sender": sender, "data": dict(data or {}), "session": keys}
@@ -114,35 +115,5 @@ class Inbox:
         return rows.To(key, route.agent, route.home, own.busy, pause, own.automatic, self.turns.steers(key))
 
 
-def _sound(value: Any) -> Any:
-    """Half of a surrogate pair (an emoji cut in two) has no UTF-8 form: U+FFFD stands for it, nothing is refused."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, Mapping):
-        return {_sound(name): _sound(inner) for name, inner in value.items()}
-    return [_sound(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
 def _more(data: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {"data": dict(data)} if data else None
-
-
-class InboxOf:
-    """A channel's own inbox: the source of what it hears is its account."""
-
-    def __init__(self, inbox: Inbox, channel: str) -> None:
-        self._inbox = inbox
-        self._source = f"channel:{channel}"
-
-    async def cursor(self) -> str | None:
-        """How far this channel was read."""
-        return await self._inbox.record.read(_cursor, self._source)
-
-    async def hear(self, **event: Any) -> Heard:
-        """See `ports.Inbox.hear`."""
-        return await self._inbox.hear(source=self._source, **event)
-
-
-def _cursor(tx: Any, source: str) -> str | None:
-    value = tx.value("cursor_get", source=source)
-    return None if value is None else str(value)

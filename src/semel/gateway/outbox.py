@@ -18,7 +18,9 @@ from typing import Any, Protocol, TypeVar
 
 from semel.gateway.attempt import look, make_op, send
 from semel.gateway.clock import Clock, SystemClock
+from semel.gateway.metric import labelled
 from semel.gateway.ports import Caps, Channel
+from semel.gateway.previews import Previews
 from semel.law.delivery import Rules, State
 from semel.ledger import outgoing
 from semel.ledger.errors import LedgerClosed, LedgerError
@@ -40,6 +42,8 @@ class Ledger(Protocol):
     """Where the parts are: a `Store`, or whatever shows its changes to watchers, too."""
 
     async def write(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T: ...
+
+    async def read(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T: ...
 
 
 def rules_of(caps: Caps, resend_unknown: bool = False) -> Rules:
@@ -69,7 +73,8 @@ class Outbox:
     ) -> None:
         """`resend_unknown` names channels; `files` is where stored files lie; `dice` spreads the
         back-offs."""
-        self.outcomes: Counter[str] = Counter()  # of attempts and look-ups, since the start
+        self.outcomes: Counter[tuple[str, str]] = Counter()  # of attempts and look-ups, by channel, since the start
+        self.rejected: Counter[str] = Counter()  # parts that no channel will take, by channel, since the start
         self._ledger = ledger
         self._channels = dict(channels)
         self._rules = {n: rules_of(c.caps, n in resend_unknown) for n, c in channels.items()}
@@ -78,16 +83,17 @@ class Outbox:
         self._room = room
         self._dice = dice
         self._rest: dict[str, int] = {}  # destination -> when its pace allows the next part
-        self._under_way: dict[asyncio.Task[None], str] = {}  # -> its channel
+        self._under_way: dict[asyncio.Task[None], Departure] = {}
         self._woken = asyncio.Event()
         self._quiet = asyncio.Event()
         self._halt = asyncio.Event()
         self._stopping = False
         self._ended_running = asyncio.Event()
         self._ended_running.set()
+        self.previews = Previews(ledger, self._channels, self._clock, self, self._halt)
 
     def __repr__(self) -> str:
-        busy = Counter(self._under_way.values())
+        busy = self._busy()
         each = ", ".join(f"{name}: {busy[name]} under way" for name in self._channels)
         return f"<Outbox {'stopping' if self._stopping else 'open'}, {each or 'no channels'}>"
 
@@ -95,6 +101,14 @@ class Outbox:
     def under_way(self) -> int:
         """Attempts and look-ups that have not ended."""
         return len(self._under_way)
+
+    def metrics(self) -> dict[str, float]:
+        """For Prometheus, by metric name."""
+        rejected = "semel_parts_rejected_total"
+        out = {labelled(rejected, channel=name): float(self.rejected[name]) for name in self._channels}
+        for (channel, what), count in self.outcomes.items():
+            out[labelled("semel_attempts_total", channel=channel, outcome=what)] = float(count)
+        return out
 
     def kick(self) -> None:
         """There may be something to send. Cheap; call it on the event loop."""
@@ -143,6 +157,7 @@ class Outbox:
     async def stop(self, grace: float) -> None:
         """Send nothing more; give what is under way `grace` seconds, then record it as unknown."""
         self._stopping = True
+        await self.previews.stop()
         self.kick()
         for patience in (grace, LAST_WRITES):
             try:
@@ -154,8 +169,24 @@ class Outbox:
                 pass
             self._halt.set()
 
+    def _busy(self) -> Counter[str]:
+        """Attempts and look-ups that are under way, by channel."""
+        return Counter(each.channel for each in self._under_way.values())
+
+    def busy(self, dest: str) -> bool:
+        """Whether something is under way to this destination."""
+        return any(each.dest == dest for each in self._under_way.values())
+
+    def rests(self, dest: str) -> int:
+        """Until when nothing may leave for there (ms)."""
+        return self._rest.get(dest, 0)
+
+    def rest(self, dest: str, until: int) -> None:
+        """Nothing leaves for there before: its pace, or what the platform asked for."""
+        self._rest[dest] = max(until, self.rests(dest))
+
     def _asks(self) -> dict[str, Ask]:
-        busy = Counter(self._under_way.values())
+        busy = self._busy()
         return {name: Ask(rules, self._room - busy[name]) for name, rules in self._rules.items()}
 
     def _resting(self) -> dict[str, int]:
@@ -167,14 +198,14 @@ class Outbox:
         for departure in done.sends:
             channel = self._channels[departure.channel]
             if channel.caps.pace:
-                self._rest[departure.dest] = self._clock.now() + round(channel.caps.pace * 1000)
+                self.rest(departure.dest, self._clock.now() + round(channel.caps.pace * 1000))
             self._start(departure, self._attempt(channel, departure))
         for departure in done.looks:
             self._start(departure, self._look(self._channels[departure.channel], departure))
 
     def _start(self, departure: Departure, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"outbox part {departure.part}")
-        self._under_way[task] = departure.channel
+        self._under_way[task] = departure
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -203,6 +234,7 @@ class Outbox:
     # ------------------------------------------------------------ one part
 
     async def _attempt(self, channel: Channel, departure: Departure) -> None:
+        await self.previews.settled(departure.dest)
         if self._stopping:  # nothing of it left, so say so
             await self._record(departure, Outcome("not sent", why="the gateway stopped"))
             return
@@ -223,9 +255,15 @@ class Outbox:
 
     async def _record(self, departure: Departure, outcome: Outcome) -> State | None:
         """The outcome is known only here until it is written: a full disk is waited for."""
-        self.outcomes[outcome.what] += 1
-        rules = self._rules[departure.channel]
-        return await self._insist(outgoing.receipt, departure.part, outcome, rules, jitter=self._dice())
+        self.outcomes[departure.channel, outcome.what] += 1
+        rules, others = self._rules[departure.channel], tuple(self._rules)
+        state = await self._insist(
+            outgoing.receipt, departure.part, outcome, rules, jitter=self._dice(), channels=others
+        )
+        self.rejected[departure.channel] += state == "rejected"
+        if state == "sent":
+            self.previews.arrived(departure.part)
+        return state
 
     async def _insist(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
         """Write; wait while the ledger cannot be written. None: the gateway stops, and nothing was written."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from semel.gateway.ports import Asked, Conversation
+from semel.law import requests
+from semel.law.people import in_words
 from semel.ledger import show
+from semel.ledger.speak import Leg
 
 Json = dict[str, Any]
 OURS = "semel"  # the name our MCP server has in every agent
@@ -32,7 +35,9 @@ class Open:
 class Permissions:
     """The requests of one run. `expired` is called with what to show when a deadline passes.
 
-    `seen` tells whether anyone can see a request now; if nobody can, it is denied at once.
+    `seen` tells whether anyone can see a request now; if nobody can, it is denied at once. `legs` gives the parts in
+    which a text leaves for the session's home; none where it is shown there by being recorded. `approvals`: who may
+    answer there, beside the owner.
     """
 
     def __init__(
@@ -42,14 +47,19 @@ class Permissions:
         deadline: float,
         expired: Callable[[show.Op], None],
         seen: Callable[[], bool] = lambda: True,
+        legs: Callable[[str], tuple[Leg, ...]] = lambda text: (),
+        approvals: Collection[str] = (),
     ) -> None:
         self.conversation = conversation
         self.policy = policy
         self.deadline = deadline
         self.expired = expired
         self.seen = seen
+        self.legs = legs
+        self.who = in_words(approvals)
         self.open: dict[int, Open] = {}
         self._next = _SLOT
+        self._number = 1  # of the next option, for an answer in words
         self._tasks: set[asyncio.Task[None]] = set()
 
     def asked(self, request: Asked, known: Json) -> list[show.Op]:
@@ -58,7 +68,7 @@ class Permissions:
             self._answer(request, _option(request, "allow"))
             return []
         slot, self._next = self._next, self._next + 1
-        body = {
+        body: Json = {
             "title": request.tool_call.get("title") or known.get("title") or "The agent asks for permission",
             "options": [dict(o) for o in request.options],
             "input": request.tool_call.get("rawInput") or known.get("input"),
@@ -76,7 +86,13 @@ class Permissions:
             return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
         one = self.open[slot] = Open(request, slot)
         one.timer = asyncio.get_running_loop().call_later(self.deadline, self._expire, slot)
-        return [show.ItemOpen(slot, "permission", request.id, body={**body, "state": "open"})]
+        first, self._number = self._number, self._number + max(1, len(body["options"]))
+        minutes = self.deadline / 60
+        words = requests.words(str(body["title"]), body["input"], body["options"], first, minutes, self.who)
+        legs = self.legs(words)
+        announce = show.Announced(words, legs) if legs else None
+        asked = {**body, "state": "open", "first": first}
+        return [show.ItemOpen(slot, "permission", request.id, body=asked, announce=announce)]
 
     def bind(self, items: Mapping[int, int]) -> None:
         """The rows the open requests became."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.gateway.ports import Channel
+from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.law.split import render_parts
 from semel.ledger.speak import Leg
 
 HOME = "home"
+
+
+def can_stream(caps: Caps) -> bool:
+    """Whether a message there can be reserved, filled, and removed where it stays empty."""
+    return caps.edits and caps.deletes
 
 
 @dataclass(frozen=True)
@@ -79,18 +84,68 @@ class Places:
         channel = self.settings.get(dest.partition(":")[0])
         return channel is not None and channel.narration == "all"
 
+    def streams(self, dest: str) -> bool:
+        """Whether what an agent writes is shown there while it is written: by edits of a message that is reserved."""
+        name = dest.partition(":")[0]
+        own, channel = self.settings.get(name), self.channels.get(name)
+        return own is not None and own.stream and channel is not None and can_stream(channel.caps)
+
+    def reserving(self, dest: str, session: str) -> Leg:
+        """How the message that is reserved there would leave with its text."""
+        name, _, address = dest.partition(":")
+        return Leg(0, 0, name, dest, {"kind": "post", "session": session, "address": address})
+
+    def spoken(self, home: str, session: str, text: str) -> tuple[Leg, ...]:
+        """The parts of what a turn says at its home: the first one fills what is reserved, where it streams."""
+        return self.legs(home, session, text, {"fill": True} if self.streams(home) else None)
+
+    def refuses(self, dest: str | None, kind: str) -> str:
+        """Why a destination cannot take a file, an edit or a reaction at all; "": it can, or nothing has to leave."""
+        name = (dest or "").partition(":")[0]
+        channel = self.channels.get(name)
+        if channel is None:
+            return ""
+        caps = channel.caps
+        cannot = {
+            "file": not caps.files and f"{name} takes no files",
+            "edit": not caps.edits and f"a message cannot be changed on {name} once it was sent",
+            "react": not caps.reactions and f"{name} has no reactions",
+        }
+        return cannot.get(kind) or ""
+
+    def file_limit(self, dest: str | None) -> int | None:
+        """How many bytes of one file a destination takes, where it says so."""
+        channel = self.channels.get((dest or "").partition(":")[0])
+        return channel.caps.file_limit if channel is not None else None
+
+    def changed(self, dest: str, session: str, text: str, parts: Sequence[int]) -> tuple[Leg, ...] | None:
+        """What changes a message that left in `parts`; None: the new text would need more of them, or fewer."""
+        if not parts or not self.outgoing(dest):
+            return ()
+        legs = self.legs(dest, session, text)
+        if len(legs) != len(parts):
+            return None
+        return tuple(
+            replace(leg, op={**leg.op, "kind": "edit", "target_part": part})
+            for leg, part in zip(legs, parts, strict=True)
+        )
+
     def legs(self, dest: str, session: str, text: str, op: Mapping[str, Any] | None = None) -> tuple[Leg, ...]:
-        """The parts a text leaves in for a destination; none where there is no outgoing leg."""
+        """The parts a text leaves in for a destination; none where there is no outgoing leg.
+
+        `op` is what the first part is beside a post of its text: the rest of a file's caption follows as posts.
+        """
         name, _, address = dest.partition(":")
         channel = self.channels.get(name)
         if channel is None:
             return ()
         first = {"kind": "post", "session": session, "address": address, **(op or {})}
         caps = channel.caps
-        if first["kind"] != "post" or caps.max_len is None:
+        if first["kind"] not in ("post", "file") or caps.max_len is None or not text:
             return (Leg(0, len(text), name, dest, {**first, "text": text}),)
         rest = {"kind": "post", "session": session, "address": address}
-        cut = render_parts(text, caps.max_len, caps.unit)
+        most = caps.caption_len if first["kind"] == "file" and caps.caption_len else caps.max_len
+        cut = render_parts(text, most, caps.unit)
         return tuple(
             Leg(lo, hi, name, dest, {**(rest if n else first), "text": sent}) for n, (lo, hi, sent) in enumerate(cut)
         )

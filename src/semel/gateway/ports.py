@@ -6,7 +6,7 @@ An agent thinks, a channel hears and speaks. Both are called only for a row that
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -16,9 +16,10 @@ from semel.ledger.past import Deed, Past, Spoken, Stretch
 from semel.ledger.summary import Summary
 
 __all__ = [
-    "Agent", "AgentError", "Answered", "Asked", "Caps", "Channel", "Conversation", "Deed", "Died", "Heard", "Inbox",
-    "Inside", "Json", "Launch", "NotSent", "Op", "Past", "Receipt", "Rejected", "Safety", "Signal", "Spoken",
-    "Stretch", "Summary", "Unknown", "Update",
+    "Agent", "AgentError", "Answered", "Answers", "Asked", "Caps", "Channel", "Conversation", "Deed", "Denied", "Died",
+    "Heard", "Inbox", "Incoming", "Inside", "Json", "Kept", "Launch", "Missing", "NotSent", "Offline", "Op", "Past",
+    "Person", "Receipt", "Rejected", "Safety", "Signal", "Spoken", "Stretch", "Summary", "TooLarge", "Unknown",
+    "Update",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -119,6 +120,7 @@ class Conversation(Protocol):
     restored: Literal["new", "loaded", "resumed"]
     agent_name: str  # from `initialize` (agentInfo.name), "" if it did not say
     profile: str  # the name of the stream profile that fits (semel.law.stream.profiles)
+    images: bool  # it takes image blocks in a prompt (ACP promptCapabilities)
 
     @property
     def modes(self) -> Json | None:
@@ -204,11 +206,26 @@ class Caps:
     pace: float = 0.0  # least time between two sends to one destination
     timeout: float = 30.0  # one attempt
     edits: bool = False
+    deletes: bool = False
     reactions: bool = False
     typing: bool = False
     threads: bool = False
     files: bool = False
+    file_limit: int | None = None  # bytes of one file that may be sent
+    caption_len: int | None = None  # of the text that goes with a file, where it is shorter than `max_len`
     dialect: str = "plain"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The message that a part answers: the last one its turn was asked by, where it came by the same channel.
+
+    For a reply mark, a thread or a subject line: `id`, `sender` and `data` are what the channel told of it.
+    """
+
+    id: str
+    sender: str = ""  # Person.id
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -216,16 +233,18 @@ class Op:
     """One part as it leaves: a row of the outbox. `key` is the same on every retry."""
 
     key: str
-    kind: Literal["post", "edit", "react", "file"]
+    kind: Literal["post", "edit", "react", "file", "delete"]
     address: str  # the destination without its channel
-    text: str
-    target: str | None = None  # the platform's id of the message to edit or react to
+    text: str  # Markdown, as the agent wrote it; of a reaction: the emoji
+    target: str | None = None  # the platform's id of the message to edit, delete or react to
     file: Path | None = None
     name: str | None = None
     mime: str | None = None
     session: str = ""
     marked: bool = False  # a deliberate repeat
     at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
+    n: int = 0  # which part of its message this is, from 0
+    answers: Answers | None = None
 
 
 @dataclass(frozen=True)
@@ -249,6 +268,91 @@ class Unknown(Exception):
     """Bytes left and no answer that settles it."""
 
 
+class Offline(Exception):
+    """`Channel.run` lost its platform. It is run again after a back-off, never before `retry_after` seconds."""
+
+    def __init__(self, why: str, retry_after: float | None = None):
+        super().__init__(why)
+        self.retry_after = retry_after
+
+
+class Denied(Exception):
+    """The platform refuses this account (a wrong token, a second bot on the same one). The message says what to do.
+
+    `Channel.run` is run again much later; people see the message meanwhile.
+    """
+
+
+class TooLarge(Exception):
+    """A received file is larger than what is kept."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who wrote. `id` is their account, stable and unique on the platform; `name` is what people see."""
+
+    id: str
+    name: str = ""
+    bot: bool = False  # a program (Law 2: it does not wake)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A received file, in the store. `id` is its blob's, `size` in bytes."""
+
+    id: str
+    size: int
+    name: str
+    mime: str
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A file that came with a message and is not there: too large, or gone. `why` is for people."""
+
+    name: str
+    why: str
+    mime: str = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Something a platform told of. What it means (who may speak, which session, whether it wakes) is not its matter.
+
+    | kind | key | of | text |
+    |---|---|---|---|
+    | message | its id on the platform, as in a receipt and in `of` | what it replies to | what was written |
+    | edit | the message's id and the version | the message | the new text |
+    | delete | the message's id and that it is gone | the message | |
+    | reaction | the reaction's own id | the message | the emoji |
+    | echo | `Op.key` of a message of our own | the platform's id of it | |
+    | failed | the report's own id | our message that failed after it was taken: its receipt, or `Op.key` | why |
+    | unreadable | the platform's id, as far as it can be told | | |
+
+    A key is 1 to 512 characters, none of them a control character. `address` is what `Op.address` will be to answer
+    there: a room, a chat, a thread of one; at most 120 bytes, and the same for ever. `text` is plain text or Markdown;
+    a mention of us at its beginning, and `@us` behind a command, are taken away.
+    """
+
+    kind: Literal["message", "edit", "delete", "reaction", "echo", "failed", "unreadable"]
+    key: str
+    address: str = ""
+    sender: Person | None = None
+    text: str = ""
+    at: float = 0.0  # seconds since the epoch, by the platform's clock
+    of: str | None = None
+    group: bool = False  # more people than the sender and us can read it
+    mentioned: bool = False  # it names us, replies to us, or is a command to us
+    removed: bool = False  # a reaction that was taken back
+    files: tuple[Kept | Missing, ...] = ()
+    title: str = ""  # what people call the place, if it has a name
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """JSON: what `send` will need to answer (`Op.answers`). The agent is told two fields of it: "forwarded", the name
+    of who wrote it first, and "replied", {"from", "text"} of a message that `of` may not find."""
+    raw: bytes = b""  # unreadable: as it came
+    why: str = ""  # unreadable: what is wrong with it
+
+
 @dataclass(frozen=True)
 class Heard:
     """What hearing an event came to. `status` is the outcome a repeat is answered with, too."""
@@ -265,7 +369,25 @@ class Heard:
 class Inbox(Protocol):
     """Where a channel puts what it hears. Each call returns after the commit: acknowledge then."""
 
-    async def cursor(self) -> str | None: ...
+    async def cursor(self) -> str | None:
+        """How far this account was read; None: never. Then begin at the present, and put that cursor."""
+
+    async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
+        """What people did there, in its order, and the cursor behind it, in one transaction (Law 1).
+
+        A repeat is folded, for ever. Whoever may not speak is refused and counted. What cannot be used is kept as
+        quarantined. Raises only where nothing was committed (a full disk): let that out of `run`, which is run again.
+        """
+
+    async def known(self, sender: Person, group: str = "") -> bool:
+        """Whether this person may speak here (in the group of that address): for an invitation, which is no message,
+        and before a file is fetched."""
+
+    async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
+        """Store a received file before its message is put. Raises TooLarge, and what `content` raises."""
+
+    def online(self) -> None:
+        """Connected, and what was missed was put. Told again after each reconnect."""
 
     async def hear(
         self,
@@ -282,7 +404,7 @@ class Inbox(Protocol):
         busy: Busy | None = None,
         automatic: bool = False,
     ) -> Heard:
-        """One event and the cursor behind it, in one transaction.
+        """One event of a program that has shown a secret, such as a webhook's, and the cursor behind it.
 
         `stable` names the fields the digest covers: "text", "sender", "kind", "data" (all of it), "session"
         (those it is addressed to), or a key of `data`.
@@ -292,16 +414,27 @@ class Inbox(Protocol):
 
 
 class Channel(Protocol):
-    """Three methods and a table of facts."""
+    """Three methods and a table of facts.
+
+    Beside them a channel may have `async def typing(self, address: str) -> None`, where `caps.typing` says so: it
+    shows for some seconds that an answer is on its way, is called again while that is so, and may fail. And
+    `async def receive(self, inbox, headers, body) -> tuple[int, Json]`, where the platform calls us over HTTP.
+    """
 
     name: str
     caps: Caps
 
     async def run(self, inbox: Inbox) -> None:
-        """Hear until cancelled."""
+        """Hear until cancelled. Raises Offline when the platform is lost, Denied when it refuses the account.
+
+        There is no reconnecting inside: the gateway runs it again, and what was missed meanwhile is put first.
+        """
 
     async def send(self, op: Op) -> Receipt:
-        """Exactly one attempt. Raises NotSent, Rejected or Unknown; anything else counts as Unknown."""
+        """Exactly one attempt. Raises NotSent, Rejected or Unknown; anything else counts as Unknown.
+
+        Also while `run` is not running. Edits, deletions and reactions are idempotent: what is so already is a receipt.
+        """
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Reconcilable channels: was this op sent since that time (seconds since the epoch)?"""

@@ -8,29 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
 
-from semel.gateway import prompt
+from semel.gateway import prompt, received
 from semel.gateway.ends import again_in, notices, retry_notice, why
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.gateway.permissions import Permissions
 from semel.gateway.places import Places
 from semel.gateway.ports import Answered, Asked, Died, Signal, Update
+from semel.gateway.previews import Previews
 from semel.gateway.record import Record
 from semel.gateway.settings import AgentSettings
 from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
+from semel.gateway.typing import Typing
 from semel.law import recall
 from semel.law import turn as law
 from semel.law.echo import QUIET_WORD
 from semel.law.stream.notices import failure
 from semel.ledger import past, show, turns
-from semel.ledger.speak import Caller, Leg
-from semel.ledger.turns import Begun, Fence, Told
+from semel.ledger.speak import Caller, Leg, is_local
+from semel.ledger.turns import Begun, Bound, Fence, Told
 
 log = structlog.get_logger("semel.turn")
 
@@ -67,6 +70,10 @@ class Deps:
     agents: dict[str, AgentSettings]
     permission_deadline: float
     quiet: tuple[str, ...] = (QUIET_WORD,)  # words that say nothing
+    previews: Previews | None = None  # where an answer is shown at a chat home while it is written
+    kick: Callable[[], None] = lambda: None  # something may have to leave
+    typing: Typing | None = None  # tells people at a chat home that an answer is on its way
+    blobs: Path | None = None  # where received files are
 
 
 class Run:
@@ -89,6 +96,8 @@ class Run:
         self.prompted = False  # the agent was given the prompt, and with it what it had to be told
         self.open = 0  # prompts it has to answer
         self.ending = False  # the last answer is there: nothing joins this turn any more
+        self.streams = begun.home is not None and deps.places.streams(begun.home)
+        self.previewed: int | None = None  # the part in which it is shown at home while it is written
         self.fold = live.fold
         quiet = quiet_words(begun.events)
         whole = bool(quiet) and all(is_heartbeat(e) for e in begun.events)
@@ -98,8 +107,9 @@ class Run:
         self.slots = show.Slots(items={s: i for s, i in live.slots.items.items() if s in self.viewing.kinds})
         agent = self.agent = deps.agents[begun.agent]
         self.permissions = Permissions(
-            live.conversation, agent.permissions, deps.permission_deadline, self._expired, self._seen
-        )
+            live.conversation, agent.permissions, deps.permission_deadline, self._expired, self._seen, self._legs_home,
+            agent.approvals,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<Run turn {self.begun.turn} of {self.begun.key}, attempt {self.begun.attempt}, {self.how}>"
@@ -165,10 +175,15 @@ class Run:
         if not events:  # another one brought them in
             self.live.signals.put_nowait(Withdrawn())
             return True
-        content = prompt.events(events)
-        self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content)))
+        content = prompt.events(events, await self._given(events))
+        self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         await self.live.conversation.prompt(content)
         return True
+
+    async def _given(self, events: Sequence[Bound]) -> received.Given:
+        """The files that came with these lie in the agent's workspace."""
+        images = self.live.conversation.images
+        return await received.give(self.deps.blobs, self.agent.cwd, events, images=images)
 
     async def cancel(self, by: str) -> None:
         """A person stops the turn. Its open permission requests are answered `cancelled`."""
@@ -187,7 +202,13 @@ class Run:
 
     def _seen(self) -> bool:
         """Whether anyone can see a request: somebody is at home there, or watches now."""
-        return self.begun.home is not None or self.deps.record.hub.watched(self.begun.session) > 0
+        home = self.begun.home
+        reaches = home is not None and (is_local(home) or self.deps.places.outgoing(home))
+        return reaches or self.deps.record.hub.watched(self.begun.session) > 0
+
+    def _legs_home(self, text: str) -> tuple[Leg, ...]:
+        home = self.begun.home
+        return self.deps.places.legs(home, self.begun.key, text) if home is not None else ()
 
     def _expired(self, op: show.Op) -> None:
         self.viewing.pending.append(op)
@@ -201,7 +222,8 @@ class Run:
         self.speech.hold_back(said)
         events = self.begun.events
         resumes = how == "resume"
-        content = prompt.resume(events, said, told, notes) if resumes else prompt.content(events, told, notes)
+        given = await self._given(events)
+        content = prompt.resume(events, said, told, notes) if resumes else prompt.content(events, told, notes, given)
         self._told_since()
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         self.open = 1
@@ -310,8 +332,28 @@ class Run:
         if not ops:
             return
         self.last_show = asyncio.get_running_loop().time()
+        if self.streams and self.speech.streaming:
+            ops.append(show.Reserve(self.deps.places.reserving(str(self.begun.home), self.begun.key)))
+        text = self.speech.previewed()
         self.slots = await self.deps.record.write(show.show, self.fence, self.caller(), ops, self.slots)
         self.permissions.bind(self.slots.items)
+        if any(map(show.announces, ops)):
+            self.deps.kick()
+        if self.streams:
+            self._preview(text)
+
+    def _preview(self, text: Callable[[], str] | None) -> None:
+        """What is recorded now may be seen at the chat home, in the message that is reserved there."""
+        part, previews = self.slots.reserved, self.deps.previews
+        if previews is None:
+            return
+        if self.previewed not in (None, part):
+            previews.end(self.previewed)
+        if part is not None and part != self.previewed:
+            self.deps.kick()
+        self.previewed = part
+        if part is not None and text is not None:
+            previews.show(str(self.begun.home), part, text)
 
     def caller(self) -> Caller:
         """Whose claims this run makes."""
@@ -399,7 +441,7 @@ class Run:
             return None, ()
         claim, text = found
         self.slots = replace(self.slots, claims={**self.slots.claims, _UNSENT: claim})
-        return _UNSENT, places.legs(home, self.begun.key, text)
+        return _UNSENT, places.spoken(home, self.begun.key, text)
 
     def _event(self, end: Answered) -> law.Event:
         if self.cancelled_by is not None:  # whatever the agent calls it: the fence is what the person asked for
@@ -425,6 +467,8 @@ class Run:
         self.over = True
         self.news.set()
         self.live.slots = self.slots
+        if self.previewed is not None and self.deps.previews is not None:
+            self.deps.previews.end(self.previewed)
         if self.patience is not None:
             self.patience.cancel()
         kept = []

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from semel.law.busy import Busy
 from semel.law.echo import QUIET_WORD
+from semel.law.people import Policy, Role, Strangers
 from semel.law.turn import MAX_ATTEMPTS
 
 Permissions = Literal["ask", "allow", "deny"]
@@ -65,6 +66,7 @@ class AgentSettings:
     kind: str = "acp"
     env: Mapping[str, str] = field(default_factory=dict)  # joins the ordinary variables; secrets of ours never pass
     permissions: Permissions = "ask"
+    approvals: tuple[str, ...] = ("owner",)  # who may answer its requests in a chat: roles, and names of people
     idle_after: float | None = None  # None: the gateway's `idle_agent_s`
     attempts: int = MAX_ATTEMPTS  # how often one turn is tried, where it is lost or fails for a passing reason: 1 to 3
     silence: float = 1800.0  # an asked agent that tells nothing for so long, with no tool running, counts as lost
@@ -73,14 +75,46 @@ class AgentSettings:
 
 
 @dataclass(frozen=True)
+class PersonSettings:
+    """A person whom the configuration knows. `accounts` are "channel:id"."""
+
+    name: str
+    role: Role
+    accounts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """How a group is listened to: what wakes the agent there, and what becomes of strangers."""
+
+    policy: Policy = "mention"
+    strangers: Strangers = "refuse"
+
+
+@dataclass(frozen=True)
 class ChannelSettings:
     """A configured channel account. `options` are its kind's own settings, secrets already read."""
 
     name: str
     kind: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     narration: Narration = "last"
+    stream: bool = False  # an answer is shown while it is written, by edits of one message
     resend_unknown: bool = False  # repeats over holds (docs/laws.md, safety classes)
+    agent: str | None = None  # who thinks for its sessions; None: the default agent
+    people: bool = True  # False: nobody has an account there; whoever shows its secret speaks, as `role`
+    role: Role = "member"
+    strangers: Strangers = "refuse"  # what becomes of them where nobody else is
+    groups: Policy = "mention"
+    group: Mapping[str, GroupSettings] = field(default_factory=dict)  # by address, or a pattern of addresses
+
+    def room(self, address: str) -> GroupSettings:
+        """How the group at an address is listened to: by its own entry, or the first pattern that fits."""
+        exact = self.group.get(address)
+        if exact is not None:
+            return exact
+        fits = (told for pattern, told in self.group.items() if "*" in pattern and fnmatchcase(address, pattern))
+        return next(fits, GroupSettings(self.groups))
 
 
 @dataclass(frozen=True)
@@ -156,6 +190,7 @@ class GatewaySettings:
     agents: Mapping[str, AgentSettings]
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
     destinations: Mapping[str, DestinationSettings] = field(default_factory=dict)
+    people: Mapping[str, PersonSettings] = field(default_factory=dict)
     schedules: Mapping[str, ScheduleSettings] = field(default_factory=dict)
     heartbeat: HeartbeatSettings | None = None
     background: BackgroundSettings = BackgroundSettings()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from semel.gateway.places import HOME, Places
 from semel.law.markup import Internal, Piece, Problem, Reader, Said
@@ -23,6 +24,7 @@ class Block:
     says: list[Say] = field(default_factory=list)
     shown: bool = False
     waiting: str = ""
+    seen: list[str] = field(default_factory=list)  # what of it was previewed
 
     @property
     def home_text(self) -> str:
@@ -55,6 +57,7 @@ class Speech:
         self.originals: set[str] = set()  # verbatim forms that a block may turn out to repeat
         self.problems: list[str] = []
         self.said = 0  # claims that were made, other than problems
+        self._seen: list[str] = []
         self.hold_back(self.quiet)
 
     def hold_back(self, texts: Iterable[str]) -> None:
@@ -100,6 +103,8 @@ class Speech:
             block.waiting = ready  # blank beginnings are no preview of anything yet
             return []
         block.waiting, block.shown = "", True
+        block.seen.append(ready)
+        self._seen = block.seen
         return [show.Preview(block.slot, ready)] if ready else []
 
     def _elsewhere(self, piece: Said) -> Say:
@@ -122,8 +127,7 @@ class Speech:
         if not old.shown:
             return ops
         self.open[slot].shown = True
-        shown = "".join(op.text for op in ops if isinstance(op, show.Preview))
-        return [show.Replace(slot, shown)]
+        return [show.Replace(slot, "".join(self.open[slot].seen))]
 
     def end(self, slot: int, partial: bool = False) -> list[show.Op]:
         """The block is over: its claims are made."""
@@ -147,7 +151,7 @@ class Speech:
         if self.home is None:
             # No home: the transcript is the delivery (glossary). The claim goes to the session itself.
             return Say("block", text, f"session:{self.session}", quiet=self.quiet)
-        legs = self.places.legs(self.home, self.session, text) if self.places.narrates_all(self.home) else ()
+        legs = self.places.spoken(self.home, self.session, text) if self.places.narrates_all(self.home) else ()
         return Say("block", text, self.home, legs=legs, quiet=self.quiet)
 
     def silence(self) -> list[show.Op]:
@@ -168,4 +172,18 @@ class Speech:
         if self.last is None or self.home is None or self.places.narrates_all(self.home):
             return None, ()
         slot, text = self.last
-        return slot, self.places.legs(self.home, self.session, text)
+        return slot, self.places.spoken(self.home, self.session, text)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether a block is open of which something was previewed."""
+        return any(block.shown for block in self.open.values())
+
+    def previewed(self) -> Callable[[], str] | None:
+        """What was previewed so far of the block that streams now, or streamed last; None: nothing was."""
+        seen = self._seen
+        return partial(_joined, seen, len(seen)) if seen else None
+
+
+def _joined(texts: Sequence[str], first: int) -> str:
+    return "".join(texts[:first])

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,11 +56,13 @@ class Asked:
 
 
 class Copies:
-    """Files that are copied into the store: from the first byte until the ledger holds them."""
+    """Files that are copied into the store: from the first byte until the ledger holds them. `kept` were received, and
+    wait for their message."""
 
     def __init__(self) -> None:
         self.begun = 0
         self.open = 0
+        self.kept: Counter[str] = Counter()
 
     def __enter__(self) -> None:
         self.begun += 1
@@ -179,33 +182,46 @@ class ToolCalls:
 
     async def _file(self, asked: Asked) -> tuple[Say, Json | None]:
         path, caption = _text(asked.arguments, "path"), str(asked.arguments.get("text") or "")
+        place = self._place(asked, asked.arguments.get("to"))
+        if why := self.places.refuses(place.dest, "file"):
+            return Say("tool", caption, None, kind="file", problem=why), None
+        limit = min(FILE_LIMIT, self.places.file_limit(place.dest) or FILE_LIMIT)
         try:
-            blob = await asyncio.to_thread(files.copy_promised, asked.agent.cwd, path, self.blobs, FILE_LIMIT)
+            blob = await asyncio.to_thread(files.copy_promised, asked.agent.cwd, path, self.blobs, limit)
         except (files.FileRefused, files.StoreFailed) as no:
             return Say("tool", caption, None, kind="file", problem=str(no)), None
         row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}
         op = {"kind": "file", "file": blob.id, "name": blob.name, "mime": blob.mime}
-        place, more = self._place(asked, asked.arguments.get("to")), {"kind": "file", "files": [row]}
+        more = {"kind": "file", "files": [row]}
         return self._say(asked, caption, place, op, kind="file", more=more), row
 
     async def _reaction(self, asked: Asked) -> tuple[Say, Json | None]:
         emoji = _text(asked.arguments, "emoji")
-        found = await self._message_of(asked)
+        found, place = await self._message_of(asked), self._place(asked, None)
         if found is None:
             return Say("tool", emoji, None, kind="reaction", problem=_no_message(asked)), None
+        if found.op and (why := self.places.refuses(place.dest, "react")):
+            return Say("tool", emoji, None, kind="reaction", problem=why), None
         op = {"kind": "react", **found.op} if found.op else None
         more = {"kind": "reaction", "emoji": emoji, "of": found.seq}
-        return self._say(asked, emoji, self._place(asked, None), op, kind="reaction", more=more), None
+        return self._say(asked, emoji, place, op, kind="reaction", more=more), None
 
     async def _edit(self, asked: Asked) -> tuple[Say, Json | None]:
         text = _text(asked.arguments, "text")
         found = await self._message_of(asked)
         if found is None or not found.own:
             return Say("tool", text, None, kind="edit", problem=_no_message(asked)), None
-        op = {"kind": "edit", **found.op} if found.op else None
-        more = {"kind": "edit", "of": found.seq}
         place = self.places.at(found.dest, asked.who.home)
-        return self._say(asked, text, place, op, kind="edit", more=more), None
+        why = self.places.refuses(place.dest, "edit") if found.op else ""
+        legs = self.places.changed(place.dest, asked.who.key, text, found.parts) if place.dest and not why else ()
+        if legs is None:
+            why = "the new text has another number of parts there than the message; send it as a new one"
+        if why:
+            return Say("tool", text, None, kind="edit", problem=why), None
+        more = {"kind": "edit", "of": found.seq}
+        return Say(
+            "tool", text, place.dest, home=place.home, legs=legs or (), problem=place.problem, kind="edit", more=more
+        ), None
 
     async def _message_of(self, asked: Asked) -> lookup.Message | None:
         wanted = asked.arguments.get("message")

@@ -224,14 +224,23 @@ class Turns:
             self.done()
             return True
         fence = Fence(begun.session, begun.turn, begun.epoch)
+        if self.deps.typing is not None:
+            self.deps.typing.begin(begun, lambda: self._waits(session))
         try:
             return await self._attempt(begun, fence)
         except Exception:
             self._orphans[session] = fence
             raise
         finally:
+            if self.deps.typing is not None:
+                self.deps.typing.end(begun)
             if self._overtaken_by(begun) is not None:
                 del self._overtaken[session]
+
+    def _waits(self, session: int) -> bool:
+        """Whether the running turn waits for a person."""
+        run = self.runs.get(session)
+        return run is not None and bool(run.permissions.open)
 
     async def _attempt(self, begun: Begun, fence: Fence) -> bool:
         try:

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 from semel import __version__
 from semel.gateway.errors import BadRequest, Conflict, NoSuchSession, NotFound
 from semel.gateway.hub import Hub
+from semel.gateway.people import People
 from semel.gateway.record import Record
 from semel.gateway.settings import GatewaySettings
 from semel.law import identity
 from semel.law.delivery import STATES, NotAllowed
-from semel.ledger import answers, books, jobs, outgoing, parts, views, why
+from semel.ledger import answers, books, incoming, jobs, outgoing, parts, views, why
 from semel.ledger.sql import Tx
 
 Json = dict[str, Any]
@@ -37,6 +38,8 @@ class Views:
     spawns: Any
     outbox: Any
     tools: Any
+    hearing: Any
+    people: People
     _found: Callable[[], list[Json]] | None
 
     async def _id(self, session: str) -> int:
@@ -92,13 +95,16 @@ class Views:
 
     # ------------------------------------------------------------ answers
 
-    async def answer(self, session: str, item: int, option: str | None, by: str) -> str:
-        """Answer a permission request or a question: "answered", "already" or "closed"."""
+    async def answer(self, session: str, item: int, option: str | None, by: str, *, told: bool = False) -> str:
+        """Answer a permission request or a question: "answered", "already" or "closed".
+
+        `told`: who was asked in a chat is told what came of it in another way.
+        """
         number = await self._id(session)
         if item >= 1 << 63:  # past what a row's id can be
             raise NotFound(f"there is no request {item} in this session")
         digest = identity.digest({"answer": option})
-        done = await self.record.write(answers.answer, number, item, option, by, digest)
+        done = await self.record.write(answers.answer, number, item, option, by, digest, told)
         if done.status == "unknown":
             raise NotFound(f"there is no request {item} in this session")
         if done.status == "no such option":
@@ -107,6 +113,7 @@ class Views:
             run = self.turns.runs.get(number)
             if run is not None:
                 run.answered(item, option)
+            self.outbox.kick()
         if done.heard is not None:
             self.turns.wake(number)
         return str(done.status)
@@ -147,6 +154,17 @@ class Views:
             raise Conflict(str(no)) from None
         self.outbox.kick()
         return done
+
+    # ------------------------------------------------------------ channels
+
+    async def channel_list(self) -> list[Json]:
+        """Every channel and how it fares: whether it hears, since when, its last error, what it heard."""
+        found: list[Json] = self.hearing.list()
+        return found
+
+    async def quarantined(self, limit: int = 100, before: int | None = None) -> list[Json]:
+        """What channels told of and nobody could use, newest first, each with its reason and as it came."""
+        return await self.record.read(incoming.quarantined, limit, before)
 
     # ------------------------------------------------------------ the books and the story
 
@@ -202,7 +220,10 @@ class Views:
             "semel_watchers": float(self.hub.count),
             "semel_jobs_open": float(await self.record.read(jobs.count)),
             "semel_strangers_total": float(self.tools.strangers),
+            **self.people.metrics(),
             **{f"semel_parts_{state}": float(n) for state, n in backlog.items()},
+            **self.outbox.metrics(),
+            **self.hearing.metrics(),
         }
 
 

@@ -43,6 +43,8 @@ COMMANDS: dict[str, Command] = {
         Command("retry", "nothing", "/retry", "Run the last turn again, if it failed or was stopped."),
         Command("model", "word", "/model [NAME]", "List the agent's models, or switch to one."),
         Command("mode", "word", "/mode [NAME]", "List the agent's modes, or switch to one."),
+        Command("approve", "number", "/approve [N]", "Allow what the agent asks for; N: by the option of that number."),
+        Command("deny", "number", "/deny [N]", "Deny it; N: what the option of that number belongs to."),
         Command("history", "number", "/history [N]", "The last N messages of this conversation."),
         Command("help", "nothing", "/help", "This list."),
     )

@@ -11,11 +11,17 @@ Rules, in prose:
 - `unknown` is never blindly retried. The channel's safety class decides (`resolve`), and it stays the head of
   its line until then. While an earlier attempt may have arrived, the part is *in doubt*: "not sent" then
   proves only that the last attempt failed, so it goes back to `unknown`, and a definite no makes it `held`.
+- To edit, to delete and to react is to make something so: done twice, it is so once. Such a part leaves again after
+  an unknown outcome on every class, until the horizon.
 - `held` waits for a person: it may have arrived. They say resend, arrived or drop.
+- What says nothing (a message that is only reserved, and its removal) is told to nobody when it fails, and waits for
+  nobody: where another part is held, it is dropped in the same step.
 - `sent`, `held`, `rejected` and `dropped` have left the line: later parts go on. A resend joins the tail,
   marked.
+- A platform may tell later that a message failed which it took (a mail that bounces). The receipt was no lie, so the
+  part stays `sent`, with the remark that it *failed later*; people and the agent are told as of a rejection, once.
 
-The table is the whole of it; docs/channels.md draws its diagram from it.
+The table is the whole of it; docs/outbox.md draws its diagram from it.
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ Event = Literal[
     "refused",  # the platform's definite no
     "gave up",  # not sent, and the horizon has passed
     "silence",  # no answer that settles it
-    "again",  # unknown: the platform folds a repeated key, so the same part leaves again
+    "again",  # unknown: to repeat it changes nothing (a key that is folded, an edit), so the same part leaves again
     "repeat",  # unknown: the operator chose repeats over holds
     "found",  # the platform was seen to have it, though its answer was not
     "absent",  # unknown: the platform was asked, and has it not
@@ -118,6 +124,9 @@ def _refusal(state: State, event: Event) -> str:
 
 Safety = Literal["idempotent", "reconcilable", "at-most-once"]
 
+REPEATABLE: frozenset[str] = frozenset({"edit", "delete", "react"})
+"""Kinds of operations that make something so: on every platform, done twice it is so once."""
+
 HORIZON_MS = 72 * 3600 * 1000
 LEAST_ATTEMPTS = 10
 """A part is given up after the horizon, but not before it was tried this often: a machine that slept for days
@@ -142,7 +151,7 @@ class Rules:
 Resolution = Literal["again", "look", "repeat", "hold"]
 
 
-def resolve(rules: Rules, *, first: int, now: int) -> Resolution:
+def resolve(rules: Rules, *, first: int, now: int, kind: str = "post") -> Resolution:
     """What an unknown part needs next. `first`: when the first attempt left that may have arrived.
 
     "look" means: ask the platform, not before `settle`; the answer is `found` or `absent`, or it cannot tell
@@ -153,6 +162,8 @@ def resolve(rules: Rules, *, first: int, now: int) -> Resolution:
         return "again"
     if age >= rules.horizon:
         return "hold"
+    if kind in REPEATABLE:
+        return "again"
     if rules.safety == "reconcilable" or (rules.safety == "idempotent" and rules.finds):
         return "look"
     return "repeat" if rules.resend_unknown else "hold"
@@ -161,6 +172,16 @@ def resolve(rules: Rules, *, first: int, now: int) -> Resolution:
 def refused(*, doubt: bool) -> tuple[Event, ...]:
     """What a definite no means. In doubt it speaks of the repeat only: the first one may have arrived."""
     return ("silence", "hold") if doubt else ("refused",)
+
+
+def failed_later(state: State) -> tuple[Event, ...] | None:
+    """What becomes of a part, before the remark, when its platform tells that it failed: it had taken it.
+
+    None: that says nothing new of it. It did not leave yet, or is to leave again; or it is over otherwise.
+    """
+    if state == "sent":
+        return ()
+    return ("found",) if "found" in TABLE[state] else None
 
 
 def not_sent(rules: Rules, *, doubt: bool, attempts: int, since: int, now: int, wait: int = 0) -> Event:

@@ -18,6 +18,7 @@ from typing import Literal
 from semel.law.echo import QUIET_WORD, is_quiet
 from semel.law.markup import Problem, Reader, Said
 from semel.law.stream import Item
+from semel.law.stream.evidence import bare
 
 QUOTED = 1_500  # characters of one text that are quoted
 LEAST = 8  # visible characters of what is left of a message that is known in part
@@ -75,11 +76,6 @@ def quote(text: str) -> str:
     """A text as the agent is told of it: on one line, and not longer than it helps."""
     cut = text if len(text) <= QUOTED else f"{text[:QUOTED]}… ({len(text) - QUOTED} more characters)"
     return repr(cut)
-
-
-def bare(text: str) -> str:
-    """The text without its white space."""
-    return "".join(text.split())
 
 
 def _longest_first(one: Recorded) -> int:

@@ -77,6 +77,21 @@ class _Splitter:
         self.sums = list(accumulate((measure(char, unit) for char in text), initial=0))
 
     def cuts(self) -> Iterator[tuple[int, int]]:
+        """No part is white space alone: platforms refuse those. It belongs to the part before it, or else behind it."""
+        at: tuple[int, int] | None = None
+        for lo, hi in self._pieces():
+            if at is not None and (self._blank(lo, hi) or self._blank(*at)):
+                lo = at[0]
+            elif at is not None:
+                yield at
+            at = lo, hi
+        if at is not None:
+            yield at
+
+    def _blank(self, lo: int, hi: int) -> bool:
+        return not self.text[lo:hi].strip()
+
+    def _pieces(self) -> Iterator[tuple[int, int]]:
         lo = 0
         while lo < len(self.text):
             hi = self._reach(lo)
@@ -88,7 +103,12 @@ class _Splitter:
             lo = hi
 
     def render(self, lo: int, hi: int) -> str:
-        body = self.text[lo:hi]
+        whole = self._dressed(lo, hi, self.text[lo:hi])
+        if measure(whole, self.unit) <= self.limit:
+            return whole
+        return self._dressed(lo, hi, self.text[lo:hi].strip())  # it took in white space
+
+    def _dressed(self, lo: int, hi: int, body: str) -> str:
         tail = self._dress(hi).tail if hi < len(self.text) else ""
         return self._dress(lo).head + body + (tail[1:] if body.endswith(("\n", "\r")) else tail)
 

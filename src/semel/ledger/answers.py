@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from semel.ledger import entries
+from semel.law import requests as law
+from semel.ledger import entries, requests
 from semel.ledger.hear import Event, Outcome, To, hear
 from semel.ledger.sql import Tx
 
@@ -19,8 +20,11 @@ class Answer:
     heard: Outcome | None = None
 
 
-def answer(tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes) -> Answer:
-    """Record an answer if the item is still open. `digest` is that of the answer's text (questions)."""
+def answer(tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes, told: bool = False) -> Answer:
+    """Record an answer if the item is still open. `digest` is that of the answer's text (questions).
+
+    `told`: those who were asked in a chat learn of it by other words than these.
+    """
     row = tx.one("item_get", id=item)
     if row is None or row.session != session or row.kind not in ("permission", "ask"):
         return Answer("unknown")
@@ -30,6 +34,8 @@ def answer(tx: Tx, session: int, item: int, option: str | None, by: str, digest:
     if row.kind == "permission" and option is not None and option not in _options(body):
         return Answer("no such option", row.kind)
     entries.set_item(tx, item, live=False, body={"state": "answered", "answer": option, "by": by})
+    if not told:
+        requests.tell(tx, row, law.outcome(option, body.get("options") or (), by, str(body.get("title") or "")))
     heard = _question(tx, row.session, item, option, by, digest) if row.kind == "ask" else None
     return Answer("answered", row.kind, heard)
 

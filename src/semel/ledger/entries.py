@@ -94,7 +94,8 @@ def add_entry(
         more=dump(more) if more else None,
     )  # fmt: skip
     for file in (more or {}).get("files") or ():
-        tx.run("holding_add", session=session, seq=row.seq, blob=str(file.get("id")))
+        if file.get("id"):  # else it is missing, and only named
+            tx.run("holding_add", session=session, seq=row.seq, blob=str(file["id"]))
     _dirty(tx, session, "entry", row.seq, row.rev)
     return int(row.seq)
 

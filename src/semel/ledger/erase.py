@@ -57,6 +57,8 @@ def _left(tx: Tx, claim: int) -> bool:
             move.take("drop")
             moves.write(tx, move)
         tx.run("erase_part", id=part.id)
+        if part.failed is not None:
+            tx.run("erase_failure", event=part.failed)
     return whole
 
 

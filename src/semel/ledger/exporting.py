@@ -21,6 +21,8 @@ Json = dict[str, Any]
 FORMAT = "semel.session"
 VERSION = 1
 PAGE = 200
+OTHERS = ("of", "edited", "deleted")
+"""Fields of an entry that hold the seq of another one."""
 HERE_ONLY = ("imported", "item", "waiting")
 """Fields of an entry that mean something in the ledger they are in, and nowhere else."""
 
@@ -120,8 +122,9 @@ def _entry(tx: Tx, of: Scope, row: Row) -> Json:
     out.update({name: True for name in ("live", "partial", "superseded") if getattr(row, name)})
     if row.turn is not None:
         out["turn"] = row.turn
-    if of.before and "of" in more:
-        more["of"] = max(0, more["of"] - of.before) or None
+    for name in OTHERS:
+        if of.before and name in more:
+            more[name] = max(0, more[name] - of.before) or None
     if kept := {name: value for name, value in more.items() if name not in HERE_ONLY and value is not None}:
         out["more"] = kept
     if row.event is not None:
@@ -165,7 +168,13 @@ def _claim(row: Row, text: str) -> Json:
 
 def _delivery(tx: Tx, claim: int) -> list[Json]:
     found = tx.all("delivery_of_claim", claim=claim)
-    return [{"to": p.dest, "state": p.state, "parts": p.n, **({"error": p.error} if p.error else {})} for p in found]
+    return [
+        {
+            "to": p.dest, "state": p.state, "parts": p.n,
+            **({"failed": True} if p.failed else {}), **({"error": p.error} if p.error else {}),
+        }
+        for p in found
+    ]  # fmt: skip
 
 
 def _hex(digest: bytes | None) -> str | None:

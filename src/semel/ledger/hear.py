@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from semel.law import busy as law
 from semel.law import wake
 from semel.law.identity import judge_repeat
-from semel.ledger import commands, entries, jobs
+from semel.ledger import commands, entries, jobs, refer
 from semel.ledger.sql import Row, Tx
 
 PEOPLES = frozenset({"message", "answer"})  # kinds of what a person said; the rest happened
@@ -39,6 +39,7 @@ class Event:
     wakes: None leaves it to the kind, and to whether a program sent it (`automatic`).
     busy: what becomes of it while its session is busy; None: the session's mode.
     command: the name and argument of what a person told the gateway with it; no agent is asked about it.
+    refers: the message that it is about, by the platform's id of it; a person did that, whatever its kind.
     """
 
     source: str
@@ -52,6 +53,12 @@ class Event:
     busy: law.Busy | None = None
     automatic: bool = False
     command: tuple[str, str] | None = None
+    refers: refer.Refers | None = None
+
+    @property
+    def peoples(self) -> bool:
+        """Whether a person said or did it."""
+        return self.kind in PEOPLES or self.refers is not None
 
 
 @dataclass(frozen=True)
@@ -161,8 +168,13 @@ def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
         more["automatic"] = True
     if what.waiting is not None:
         more["waiting"] = what.waiting
-    role = "user" if event.kind in PEOPLES else "event"
+    about = refer.find(tx, row, event.source, event.refers)
+    if about is not None:
+        more.update(about.more())
+    role = "user" if event.peoples else "event"
     seq = entries.add_entry(tx, row.id, role=role, text=event.text, event=event_id, more=more)
+    if about is not None:
+        refer.mark(tx, row.id, about, event.kind, seq)
     tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=int(what.act is not None), busy=what.waiting)
     entries.touch_session(tx, row.id)
     return what
@@ -181,7 +193,10 @@ def _bury(tx: Tx, row: Row, event_id: int, event: Event) -> Addressed:
 
 
 def _command(tx: Tx, row: Row, event_id: int, event: Event, told: tuple[str, str]) -> Addressed:
+    about = refer.find(tx, row, event.source, event.refers)
     more = {**(event.more or {}), **({"sender": event.sender} if event.sender else {})}
+    if about is not None:
+        more.update(about.more())
     did = commands.heard(tx, row, event_id, *told, event.text, more)
     act: law.Act | None = "wake" if did.wake else None if did.root is None else "interrupt"
     return Addressed(row.id, act, did.root, command=True)
@@ -195,7 +210,7 @@ def _place(tx: Tx, row: Row, event: Event, to: To) -> Addressed:
     if not wakes:
         return Addressed(row.id, None)
     mode, why = event.busy or row.busy or to.busy, None
-    if event.kind not in PEOPLES:
+    if not event.peoples:
         mode = law.for_event(mode)
     act = law.act(mode, running=row.turn is not None)
     if act == "steer" and not to.steers:

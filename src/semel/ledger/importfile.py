@@ -102,10 +102,11 @@ class Said(Struct, forbid_unknown_fields=True):
 
 
 class File(Struct):
-    id: str
     name: str
+    id: str | None = None
     mime: str = ""
     size: Number | None = None
+    missing: str | None = None
 
 
 class More(Struct):
@@ -117,6 +118,11 @@ class More(Struct):
     from_: str | None = msgspec.field(default=None, name="from")
     emoji: str | None = None
     of: Number | None = None
+    quote: str | None = None
+    whose: str | None = None
+    edited: Number | None = None
+    deleted: Number | None = None
+    removed: bool = False
     files: list[File] = []
     data: dict[str, Any] | None = None
     tool: bool = False
@@ -136,6 +142,7 @@ class Way(Struct, forbid_unknown_fields=True):
     state: Literal["queued", "sending", "sent", "unknown", "held", "rejected", "dropped"]
     parts: Number
     error: str | None = None
+    failed: bool = False
 
 
 class Entry(Line, tag="entry"):

@@ -171,9 +171,12 @@ class _Step:
         claim = self.claim(entry)
         if entry.delivery:
             mark["delivery"] = [
-                {"to": w.to, "state": w.state, "parts": w.parts, **({"error": w.error} if w.error else {})}
+                {
+                    "to": w.to, "state": w.state, "parts": w.parts,
+                    **({"failed": True} if w.failed else {}), **({"error": w.error} if w.error else {}),
+                }
                 for w in entry.delivery
-            ]
+            ]  # fmt: skip
         self.tx.run(
             "import_entry", session=self.session, seq=row.seq, rev=row.rev, at=entry.at, role=entry.role,
             chapter=entry.chapter, text=entry.text, partial=int(entry.partial or entry.live),
@@ -181,7 +184,8 @@ class _Step:
             more=dump({**(entry.more or {}), "imported": mark}),
         )  # fmt: skip
         for file in (entry.more or {}).get("files", ()):  # where this ledger has it, it stays as long as the entry
-            self.tx.run("holding_add", session=self.session, seq=row.seq, blob=file["id"])
+            if file.get("id"):
+                self.tx.run("holding_add", session=self.session, seq=row.seq, blob=file["id"])
 
     def hear(self, entry: Entry, event: Event, mark: dict[str, Any]) -> int:
         """Law 1: an identity that this ledger does not know is kept, so that its repeats are duplicates here, too.

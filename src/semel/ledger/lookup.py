@@ -6,19 +6,25 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from semel.ledger import entries
 from semel.ledger.sql import Tx
 
+_ABOUT = ("edit", "delete", "reaction")  # what a person did to a message: that one is meant
 _REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message that can be reacted to or edited. `op` names it for its platform; {} where none is needed."""
+    """A message that can be reacted to or edited. `op` names it for its platform; {} where none is needed.
+
+    `parts`: what it left in, where it is our own.
+    """
 
     seq: int
     dest: str | None
     own: bool
     op: dict[str, Any] = field(default_factory=dict)
+    parts: tuple[int, ...] = ()
 
 
 def message(tx: Tx, session: int, spawn: int, ref: str) -> Message | None:
@@ -36,8 +42,8 @@ def _claim(tx: Tx, session: int, claim: int) -> Message | None:
     row = tx.one("claim_get", id=claim)
     if row is None or row.session != session or row.seq is None:
         return None
-    part = tx.value("part_first", claim=claim)
-    return Message(row.seq, row.dest, True, {"target_part": part} if part is not None else {})
+    parts = tuple(int(p.id) for p in tx.all("parts_of_claim", claim=claim))
+    return Message(row.seq, row.dest, True, {"target_part": parts[0]} if parts else {}, parts)
 
 
 def _entry(tx: Tx, session: int, seq: int) -> Message | None:
@@ -60,4 +66,7 @@ def _heard(tx: Tx, session: int, spawn: int) -> Message | None:
 
 def _target(tx: Tx, event: int | None) -> dict[str, Any]:
     row = tx.one("event_get", id=event) if event is not None else None
-    return {"target": row.key} if row is not None and row.key is not None else {}
+    if row is None or row.key is None:
+        return {}
+    told = (entries.load(row.payload).get("data") or {}) if row.kind in _ABOUT and row.payload else {}
+    return {"target": told.get("of") or row.key}

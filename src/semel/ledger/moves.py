@@ -22,11 +22,17 @@ class Move:
     receipt: str | None
     error: str | None
     marked: int
+    failed: int | None  # the event that told that it failed after it was sent
     effects: list[law.Effect] = field(default_factory=list)
 
     @classmethod
     def of(cls, row: Row) -> Move:
-        return cls(row, row.state, row.due, row.first, row.attempts, row.receipt, row.error, row.marked)
+        return cls(row, row.state, row.due, row.first, row.attempts, row.receipt, row.error, row.marked, row.failed)
+
+    @property
+    def says(self) -> bool:
+        """Whether it carries something that was said. What is only reserved says nothing."""
+        return bool(self.row.outcome != "quiet")
 
     def take(self, event: law.Event) -> None:
         """One step of the table."""
@@ -37,6 +43,21 @@ class Move:
             self.first = None
         if "mark" in done.effects:
             self.marked = 1
+        if event == "hold" and not self.says:
+            self.take("drop")
+
+    def fail(self, event: int, receipt: str, why: str) -> None:
+        """Its platform took it, and tells in that event that it failed: it was sent, with this remark."""
+        for each in law.failed_later(self.state) or ():
+            self.take(each)
+        self.effects.append("tell")
+        self.failed, self.receipt, self.error = event, self.receipt or receipt, why
+
+    def withdraw(self, why: str) -> None:
+        """It is queued, and not needed any more: it leaves the line as if its channel had refused it."""
+        self.take("departs")
+        self.take("refused")
+        self.error = why
 
 
 def write(tx: Tx, move: Move) -> None:
@@ -44,9 +65,9 @@ def write(tx: Tx, move: Move) -> None:
     row = move.row
     tx.run(
         "part_set", id=row.id, state=move.state, due=move.due, first=move.first, attempts=move.attempts,
-        receipt=move.receipt, error=move.error, marked=move.marked,
+        receipt=move.receipt, error=move.error, marked=move.marked, failed=move.failed,
     )  # fmt: skip
-    if "tell" in move.effects:
+    if "tell" in move.effects and move.says:
         undelivered.notice(tx, row, move.state, move.error)
     if "join tail" in move.effects:
         tx.run("part_join_tail", id=row.id)

@@ -6,13 +6,13 @@ here its effects become rows, together with the notices and with what watchers w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from semel.law import backoff
 from semel.law import delivery as law
-from semel.ledger import entries, moves, parts, undelivered
+from semel.ledger import elsewhere, entries, moves, parts, reserve, undelivered
 from semel.ledger.moves import Move
 from semel.ledger.parts import PARKED
 from semel.ledger.sql import Row, Tx
@@ -35,6 +35,8 @@ class Departure:
     marked: bool
     first: int  # ms: when the first attempt left that may have arrived
     at: int  # ms: when it was said
+    n: int = 0  # which part of its message it is
+    answers: Mapping[str, Any] | None = None  # {"id", "sender", "data"} of the message that it answers
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def depart(tx: Tx, asks: Mapping[str, Ask], rest: Mapping[str, int] | None = Non
         for row in tx.all("parts_due", channel=channel, now=tx.now, limit=STRIDE):
             if len(sends) + len(looks) >= full:
                 break
-            _consider(tx, row, ask.rules, rest or {}, sends, looks)
+            _consider(tx, row, ask.rules, rest or {}, sends, looks, asks.keys())
         if len(sends) + len(looks) < full and (due := _next_due(tx, channel)) is not None:
             times.append(due)
     return Round(tuple(sends), tuple(looks), min(times, default=None))
@@ -103,6 +105,7 @@ def _consider(
     rest: Mapping[str, int],
     sends: list[Departure],
     looks: list[Departure],
+    channels: Collection[str],
 ) -> None:
     head = tx.one("line_head", dest=row.dest)
     until = rest.get(row.dest, 0)
@@ -113,7 +116,7 @@ def _consider(
     elif row.state == "queued":
         sends.append(_leave(tx, row))
     else:
-        _settle(tx, row, rules, sends, looks)
+        _settle(tx, row, rules, sends, looks, channels)
 
 
 def _next_due(tx: Tx, channel: str) -> int | None:
@@ -123,9 +126,11 @@ def _next_due(tx: Tx, channel: str) -> int | None:
     return None if due is None else int(due)
 
 
-def _settle(tx: Tx, row: Row, rules: law.Rules, sends: list[Departure], looks: list[Departure]) -> None:
+def _settle(
+    tx: Tx, row: Row, rules: law.Rules, sends: list[Departure], looks: list[Departure], channels: Collection[str]
+) -> None:
     first = row.first if row.first is not None else row.at
-    match law.resolve(rules, first=first, now=tx.now):
+    match law.resolve(rules, first=first, now=tx.now, kind=_kind(row)):
         case "look":
             tx.run("part_wait", id=row.id, due=PARKED)
             looks.append(_departure(tx, row, first))
@@ -133,8 +138,15 @@ def _settle(tx: Tx, row: Row, rules: law.Rules, sends: list[Departure], looks: l
             move = Move.of(row)
             move.take("hold")
             moves.write(tx, move)
+            elsewhere.tell(tx, move, channels)
+        case "repeat" if row.outcome == "quiet":  # it says nothing, so there is nothing to mark
+            sends.append(_leave(tx, row, "again"))
         case "again" | "repeat" as event:
             sends.append(_leave(tx, row, event))
+
+
+def _kind(row: Row) -> str:
+    return str(entries.load(row.op).get("kind", "post"))
 
 
 def _leave(tx: Tx, row: Row, event: law.Event | None = None) -> Departure:
@@ -152,6 +164,8 @@ def _departure(tx: Tx, row: Row, first: int, marked: bool | None = None) -> Depa
         # What it edits or reacts to left before it, in the same line: its platform id is known by now, or
         # never.
         op["target"] = tx.value("part_receipt", id=op["target_part"])
+        if op["target"] is None and op.get("fill"):
+            op = _as_post(tx, row, op)
     return Departure(
         part=row.id,
         claim=row.claim,
@@ -163,23 +177,44 @@ def _departure(tx: Tx, row: Row, first: int, marked: bool | None = None) -> Depa
         marked=bool(row.marked) if marked is None else marked,
         first=first,
         at=row.at,
+        n=row.n,
+        answers=_answers(tx, op.get("answers")),
     )
+
+
+def _as_post(tx: Tx, row: Row, op: dict[str, Any]) -> dict[str, Any]:
+    """The message that was reserved for it never arrived, or cannot be edited: it leaves as one of its own."""
+    op = {name: value for name, value in op.items() if name not in ("fill", "target", "target_part")}
+    op["kind"] = "post"
+    tx.run("part_op", id=row.id, op=entries.dump(op))
+    return op
+
+
+def _answers(tx: Tx, event: int | None) -> dict[str, Any] | None:
+    """What its channel told of the message that a part answers. Its content may have been deleted since."""
+    row = tx.one("event_get", id=event) if event is not None else None
+    if row is None or row.key is None:
+        return None
+    told = entries.load(row.payload).get("data") or {}
+    return {"id": row.key, "sender": (told.get("from") or {}).get("id") or "", "data": told.get("platform") or {}}
 
 
 # ---------------------------------------------------------------- what came of it
 
 
-def receipt(tx: Tx, part: int, outcome: Outcome, rules: law.Rules, *, jitter: float = 0.5) -> law.State:
+def receipt(
+    tx: Tx, part: int, outcome: Outcome, rules: law.Rules, *, jitter: float = 0.5, channels: Collection[str] = ()
+) -> law.State:
     """Record what came of an attempt or a look-up; the part's new state.
 
-    `jitter` (0 <= jitter < 1) spreads the back-offs. An answer that comes after the part was settled
-    otherwise changes nothing.
+    `jitter` (0 <= jitter < 1) spreads the back-offs; `channels` are those that a failure can be told by. An answer
+    that comes after the part was settled otherwise changes nothing.
     """
     row = parts.get(tx, part)
     move = Move.of(row)
     if outcome.what in ("found", "receipt") and "found" in law.TABLE[move.state]:
         move.take("receipt" if row.state == "sending" else "found")
-        move.receipt, move.error = outcome.receipt, None
+        move.receipt, move.error = _message(tx, row, outcome.receipt), None
     elif row.state == "sending":
         _attempted(tx, move, outcome, rules, jitter)
     elif row.state == "unknown":
@@ -187,7 +222,15 @@ def receipt(tx: Tx, part: int, outcome: Outcome, rules: law.Rules, *, jitter: fl
     else:
         return move.state
     moves.write(tx, move)
+    elsewhere.tell(tx, move, channels)
     return move.state
+
+
+def _message(tx: Tx, row: Row, given: str | None) -> str | None:
+    """The platform's id of the message that a part is: what was reserved keeps its id when it is filled."""
+    op = entries.load(row.op)
+    own = tx.value("part_receipt", id=op["target_part"]) if op.get("fill") else None
+    return given if own is None else str(own)
 
 
 def _attempted(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules, jitter: float) -> None:
@@ -195,6 +238,9 @@ def _attempted(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules, jitter: f
     row = move.row
     doubt = row.first != row.due  # an attempt before this one may have arrived
     move.error = outcome.why
+    if outcome.what == "refused" and not doubt and entries.load(row.op).get("fill"):
+        _not_filled(tx, move)
+        return
     if outcome.what == "refused":
         for each in law.refused(doubt=doubt):
             move.take(each)
@@ -210,11 +256,20 @@ def _attempted(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules, jitter: f
     wait = backoff.delay(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=asked)
     move.due = tx.now + min(wait, rules.horizon)
     if move.state == "unknown":
-        match law.resolve(rules, first=move.first or row.due, now=tx.now):
+        match law.resolve(rules, first=move.first or row.due, now=tx.now, kind=_kind(row)):
             case "hold":
                 move.take("hold")
             case "look":
                 move.due = tx.now + max(1, rules.settle)
+
+
+def _not_filled(tx: Tx, move: Move) -> None:
+    """The platform refuses to edit what was reserved (a person may have deleted it): the text leaves as a post."""
+    op = entries.load(move.row.op)
+    _as_post(tx, move.row, op)
+    reserve.remove(tx, op["target_part"])
+    move.take("not sent")
+    move.due = tx.now
 
 
 def _looked(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules) -> None:
@@ -281,6 +336,6 @@ def arrived_as(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
         return False
     move = Move.of(row)
     move.take("found")
-    move.receipt, move.error = platform_id, None
+    move.receipt, move.error = _message(tx, row, platform_id), None
     moves.write(tx, move)
     return True

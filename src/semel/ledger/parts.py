@@ -45,7 +45,7 @@ def backlog(tx: Tx) -> dict[str, int]:
 
 def part_json(row: Row) -> dict[str, Any]:
     """What is absent is false or none; times are in ms. `due` is there while the part has a time of its
-    own."""
+    own. `failed`: the event that told, after it was sent, that it failed; `error` is why."""
     op = entries.load(row.op)
     out: dict[str, Any] = {
         "id": row.id,
@@ -68,4 +68,6 @@ def part_json(row: Row) -> dict[str, Any]:
             out[name] = getattr(row, name)
     if row.marked:
         out["marked"] = True
+    if row.failed is not None:
+        out["failed"] = row.failed
     return out

@@ -128,7 +128,7 @@ def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
     rows, cut = _newest(tx, row, most, before)
     own_root = own.root if own is not None else None
     groups = _by_root(rows, own_root, covered)
-    known = sorted(groups)[1:] if cut else sorted(groups)  # the oldest may be in parts
+    known = _whole(groups, cut)
     old = known[: len(known) - len(_kept(groups, known, keep))]
     if not old:
         return None
@@ -139,15 +139,20 @@ def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
     return Stretch(spoken, replace(covers, since=min(rest, default=row.seq + 1)), before)
 
 
+def _whole(groups: dict[int, list[Spoken]], cut: bool) -> list[int]:
+    """The turns that are told whole, the oldest first: the first one of a cut stretch may be in parts."""
+    return sorted(groups)[1:] if cut else sorted(groups)
+
+
 def _kept(groups: dict[int, list[Spoken]], known: list[int], room: int) -> list[int]:
-    """The newest turns that have room, whole."""
+    """The newest turns of `known` that have room, the oldest first."""
     kept = []
     for turn in reversed(known):
         room -= sum(_bytes(one.text) for one in groups[turn])
         if room < 0:
             break
         kept.append(turn)
-    return kept
+    return kept[::-1]
 
 
 def _standing(tx: Tx, session: int) -> tuple[Row, Row | None]:
@@ -206,18 +211,12 @@ def _newest(tx: Tx, session: Row, room: int, told: Summary | None) -> tuple[list
 
 
 def _fitting(groups: dict[int, list[Spoken]], room: int, cut: bool) -> tuple[tuple[Spoken, ...], bool]:
-    """Whole turns, the newest first, while there is room. The oldest of a cut stretch may be in parts: it goes, too."""
-    kept: list[list[Spoken]] = []
-    known = sorted(groups, reverse=True)
-    for turn in known[:-1] if cut else known:
-        group = groups[turn]
-        room -= sum(_bytes(one.text) for one in group)
-        if room < 0:
-            cut = True
-            break
-        kept.append(group)
-    kept.reverse()
-    return tuple(one for group in (kept[_steady(kept) :] if cut else kept) for one in group), cut
+    """Whole turns, the newest, while there is room; whether older ones were left out."""
+    known = _whole(groups, cut)
+    kept = _kept(groups, known, room)
+    cut = cut or len(kept) < len(known)
+    told = [groups[turn] for turn in kept]
+    return tuple(one for group in (told[_steady(told) :] if cut else told) for one in group), cut
 
 
 def _steady(kept: list[list[Spoken]]) -> int:

@@ -67,6 +67,13 @@ CREATE TABLE conflict(
   UNIQUE(event, digest)
 ) STRICT;
 
+-- What a channel told of and nobody could use: its event holds it as it came, and is addressed to no session (Law 1).
+CREATE TABLE quarantine(
+  event INTEGER PRIMARY KEY REFERENCES event(id),
+  channel TEXT NOT NULL,
+  why TEXT NOT NULL                -- for people
+) STRICT;
+
 -- An event addressed to a session, and the turn it is bound to (Law 3).
 CREATE TABLE hearing(
   event INTEGER NOT NULL REFERENCES event(id),
@@ -231,6 +238,8 @@ CREATE INDEX claim_root ON claim(root) WHERE root IS NOT NULL;
 CREATE INDEX claim_args ON claim(spawn, args) WHERE call IS NOT NULL;
 CREATE INDEX claim_session ON claim(session, id);
 CREATE INDEX claim_echo ON claim(echo_of) WHERE echo_of IS NOT NULL;
+CREATE INDEX claim_reserved ON claim(dest) WHERE reason = 'reserved' AND outcome = 'quiet';
+CREATE INDEX claim_notice ON claim(dest, reason, at) WHERE how = 'notice';
 
 -- One piece of an utterance as it leaves for a platform (Law 7).
 CREATE TABLE part(
@@ -243,7 +252,7 @@ CREATE TABLE part(
   channel TEXT NOT NULL,
   dest TEXT NOT NULL,
   key TEXT NOT NULL UNIQUE,        -- the idempotency key the platform is given; the same on every retry
-  op TEXT NOT NULL,                -- JSON: {"kind": "post"|"edit"|"react", "text", "target"?, "file"?, ...}
+  op TEXT NOT NULL,                -- JSON: {"kind": "post"|"edit"|"delete"|"react"|"file", "text", "target"?, "file"?, ...}
   state TEXT NOT NULL CHECK(state IN ('queued', 'sending', 'sent', 'rejected', 'unknown', 'held', 'dropped')),
   due INTEGER NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
@@ -251,6 +260,7 @@ CREATE TABLE part(
   receipt TEXT,                    -- the platform's message id
   error TEXT,
   marked INTEGER NOT NULL DEFAULT 0,  -- 1: a deliberate repeat; the person sees that
+  failed INTEGER REFERENCES event(id),  -- the event that told, after it was sent, that it failed after all
   at INTEGER NOT NULL,
   UNIQUE(claim, n)
 ) STRICT;
@@ -258,19 +268,22 @@ CREATE INDEX part_line ON part(dest, line) WHERE state IN ('queued', 'sending', 
 CREATE INDEX part_due ON part(channel, due) WHERE state IN ('queued', 'sending', 'unknown');
 CREATE INDEX part_state ON part(state, id);
 CREATE INDEX part_receipt ON part(receipt) WHERE receipt IS NOT NULL;
+CREATE UNIQUE INDEX part_failed ON part(failed) WHERE failed IS NOT NULL;
 
 CREATE TABLE cursor(source TEXT PRIMARY KEY, value TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
 
--- Files that were promised: copied into the store before the send (data_dir/blobs/<id>).
+-- Files that were promised, copied into the store before the send, and files that were received (data_dir/blobs/<id>).
 CREATE TABLE blob(
   id TEXT PRIMARY KEY,             -- BLAKE2b-256 of the content, hex
   size INTEGER NOT NULL,
   name TEXT NOT NULL,
   mime TEXT NOT NULL,
   gone INTEGER NOT NULL DEFAULT 0, -- 1: no entry holds it any more; its file is removed, then this row
+  kept INTEGER NOT NULL DEFAULT 0, -- 1: received, and its message was not heard yet
   at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX blob_gone ON blob(id) WHERE gone = 1;
+CREATE INDEX blob_kept ON blob(id) WHERE kept = 1;
 
 -- Which entries hold a file.
 CREATE TABLE holding(
@@ -351,3 +364,43 @@ CREATE TABLE job_call(
 ) STRICT;
 CREATE INDEX job_call_args ON job_call(spawn, args);
 CREATE INDEX job_call_job ON job_call(job);
+
+-- Whose account on a channel this is: who may talk there, and what they may. Everybody else is a stranger.
+CREATE TABLE person(
+  id INTEGER PRIMARY KEY,
+  channel TEXT NOT NULL,
+  account TEXT NOT NULL,           -- the platform's own id of it
+  name TEXT NOT NULL,              -- a person may have several accounts; all have the same role
+  role TEXT NOT NULL CHECK(role IN ('owner', 'member', 'guest')),
+  origin TEXT NOT NULL CHECK(origin IN ('config', 'added', 'paired')),
+  at INTEGER NOT NULL,
+  UNIQUE(channel, account)
+) STRICT;
+CREATE INDEX person_name ON person(name);
+
+-- A code that the owner was shown once: whoever sends it from an account on that channel is known from then on.
+CREATE TABLE pairing(
+  id INTEGER PRIMARY KEY,
+  channel TEXT NOT NULL,
+  salt BLOB NOT NULL,
+  digest BLOB NOT NULL,            -- scrypt of the code, which is kept nowhere
+  name TEXT NOT NULL,
+  role TEXT NOT NULL CHECK(role IN ('owner', 'member', 'guest')),
+  state TEXT NOT NULL CHECK(state IN ('open', 'used', 'void')),  -- one that is open and past `expires` is expired
+  account TEXT,                    -- who used it
+  key TEXT,                        -- the message they used it with: a repeat of it is answered the same
+  at INTEGER NOT NULL,
+  expires INTEGER NOT NULL
+) STRICT;
+CREATE INDEX pairing_open ON pairing(id) WHERE state = 'open';
+CREATE UNIQUE INDEX pairing_key ON pairing(channel, account, key) WHERE key IS NOT NULL;
+
+-- Where a known person was last met in a conversation with nobody else in it.
+CREATE TABLE direct(
+  channel TEXT NOT NULL,
+  account TEXT NOT NULL,
+  address TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY(channel, account)
+) STRICT;
+CREATE INDEX direct_address ON direct(channel, address);

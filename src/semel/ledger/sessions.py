@@ -7,7 +7,6 @@ was heard (source, key, digest), which turn took it, that something was said and
 
 from __future__ import annotations
 
-from semel.law import turn as law
 from semel.ledger import entries, jobs, turns
 from semel.ledger.sql import Row, Tx
 
@@ -42,15 +41,11 @@ def new_chapter(tx: Tx, row: Row) -> None:
 
 
 def end_turn(tx: Tx, row: Row, why: str) -> bool:
-    """Whatever runs there is cancelled in the ledger; its run, wherever it is, is fenced off by that (Law 10)."""
+    """Whatever runs there is cancelled in the ledger. False: nothing does."""
     turn = tx.one("turn_get", id=row.turn) if row.turn is not None else None
     if turn is None:
         return False
-    turns.close_shown(tx, row.id, turn)
-    tx.run("turn_end", id=turn.id, state=law.step("running", "cancelled"), stop=None, error=None, at=tx.now)
-    tx.run("session_idle", id=row.id, turn=turn.id)
-    entries.add_entry(tx, row.id, role="notice", text=why, turn=turn.id, more={"kind": "turn.cancelled"})
-    entries.touch_session(tx, row.id)
+    turns.cancel(tx, row.id, turn, why)
     return True
 
 
@@ -96,5 +91,4 @@ def _bind_rest(tx: Tx, row: Row) -> None:
         return
     turn = turns.add(tx, row, lease="", root=None, attempt=1)
     tx.run("hearing_bind", session=row.id, turn=turn.id)
-    tx.run("turn_end", id=turn.id, state=law.step("running", "cancelled"), stop=None, error=None, at=tx.now)
-    tx.run("session_idle", id=row.id, turn=turn.id)
+    turns.cancel(tx, row.id, turn, None)

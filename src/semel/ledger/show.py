@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semel.law import turn as law
-from semel.ledger import entries, sessions, speak, turns
+from semel.ledger import entries, requests, reserve, sessions, speak, turns
 from semel.ledger.sql import Tx
 
 
@@ -47,6 +47,14 @@ class Supersede:
 
 
 @dataclass(frozen=True)
+class Announced:
+    """A request in words, and the parts they leave in for the home of the session."""
+
+    text: str
+    legs: tuple[speak.Leg, ...]
+
+
+@dataclass(frozen=True)
 class ItemOpen:
     slot: int
     kind: str
@@ -55,6 +63,7 @@ class ItemOpen:
     body: Mapping[str, Any] = field(default_factory=dict)
     live: bool = True
     started: bool = False  # a tool call that counts for Law 9
+    announce: Announced | None = None  # a request that people are asked at home, too
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,14 @@ class About:
     fields: Mapping[str, Any]
 
 
-Op = About | Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
+@dataclass(frozen=True)
+class Reserve:
+    """A message is reserved at home: what streams can be seen there before it is said. `leg`: as it would leave."""
+
+    leg: speak.Leg
+
+
+Op = Reserve | About | Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
 
 
 @dataclass(frozen=True)
@@ -105,6 +121,18 @@ class Slots:
     items: Mapping[int, int] = field(default_factory=dict)
     claims: Mapping[int, int] = field(default_factory=dict)  # said home claims by slot
     said: int = 0
+    reserved: int | None = None  # the part that the last Reserve found or made; None: it never arrived
+
+
+def announces(op: Op) -> bool:
+    """Whether people at home may be told something by it, that has to leave."""
+    if isinstance(op, ItemOpen):
+        return op.announce is not None
+    return isinstance(op, ItemSet) and _is_over(op)
+
+
+def _is_over(op: ItemSet) -> bool:
+    return op.body.get("state") in requests.OVER
 
 
 class _Apply:
@@ -117,6 +145,7 @@ class _Apply:
         self.items = dict(slots.items)
         self.claims = dict(slots.claims)
         self.said = slots.said
+        self.reserved = slots.reserved
         self.tools = 0
 
     def all(self, ops: Sequence[Op]) -> Slots:
@@ -124,7 +153,7 @@ class _Apply:
             getattr(self, "on_" + type(op).__name__)(op)
         if self.tools and self.caller.turn is not None:
             self.tx.run("turn_tools", id=self.caller.turn, n=self.tools)
-        return Slots(self.entries, self.items, self.claims, self.said)
+        return Slots(self.entries, self.items, self.claims, self.said, self.reserved)
 
     def on_Preview(self, op: Preview) -> None:
         seq = self.entries.get(op.slot)
@@ -190,6 +219,10 @@ class _Apply:
             self.tx, self.caller.session, turn=self.caller.turn, kind=op.kind, name=op.name, text=op.text,
             body=op.body, live=op.live,
         )  # fmt: skip
+        if op.announce is not None:
+            words, legs = op.announce.text, op.announce.legs
+            seq = requests.announce(self.tx, self.caller.session, self.caller.turn, words, legs)
+            entries.set_item(self.tx, self.items[op.slot], body={"announced": seq})
 
     def on_ItemGrow(self, op: ItemGrow) -> None:
         item = self.items[op.slot]
@@ -204,9 +237,18 @@ class _Apply:
             self.tx.run("output_drop", item=item)
             self.tx.run("output_add", item=item, text=op.output)
         entries.set_item(self.tx, item, text=op.text, body=op.body, live=op.live)
+        if _is_over(op):
+            row = self.tx.one("item_get", id=item)
+            assert row is not None
+            requests.tell_withdrawn(self.tx, row, expired=op.body["state"] == "expired")
 
     def on_Notice(self, op: Notice) -> None:
         turns.notice(self.tx, self.caller.session, op.text, turn=self.caller.turn, kind=op.kind, tell=op.tell)
+
+    def on_Reserve(self, op: Reserve) -> None:
+        who, leg = self.caller, op.leg
+        plain = speak.unfilled(leg, speak.answered(self.tx, who.root, leg))
+        self.reserved = reserve.place(self.tx, who.session, who.turn, who.root, leg.dest, plain)
 
     def on_About(self, op: About) -> None:
         entries.set_about(self.tx, self.caller.session, op.fields)
@@ -247,6 +289,7 @@ def finish(
     closing = _deliver_closing(tx, after, end.closing, end.legs)
     turns.close_entries(tx, fence.session, fence.turn)
     after = _Apply(tx, caller, after).all(end.notices)
+    turns.close_reserved(tx, row, caller.root)
     _rest_items(tx, fence.session)
     if end.event == "answered" and end.stop == "end_turn" and not tx.value("claims_in_root", root=caller.root):
         turns.notice(

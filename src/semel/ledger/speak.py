@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from semel.law import echo
 from semel.law.verbatim import verbatim_digest
-from semel.ledger import entries
+from semel.ledger import entries, reserve
 from semel.ledger.sql import Row, Tx
 
 Kind = Literal["text", "file", "reaction", "edit", "ask"]
@@ -17,7 +17,10 @@ Kind = Literal["text", "file", "reaction", "edit", "ask"]
 
 @dataclass(frozen=True)
 class Leg:
-    """One part to be: it covers text[lo:hi] of the claim. `op` is what the channel is given (ports.Op)."""
+    """One part to be: it covers text[lo:hi] of the claim. `op` is what the channel is given (ports.Op).
+
+    `fill` in `op`: the message that is reserved for the root becomes this text (`semel.ledger.reserve`).
+    """
 
     lo: int
     hi: int
@@ -84,7 +87,7 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
     claim = _claim(tx, caller, what, "said", None, digest=digest)
     seq = _record(tx, caller, what, claim)
     tx.run("claim_link", id=claim, seq=seq)
-    add_parts(tx, claim, what.legs)
+    add_parts(tx, claim, what.legs, caller)
     _tell_home(tx, caller, what, claim)
     _supersede_lost(tx, caller, what)
     return Made(claim, "said", seq=seq, dest=what.dest)
@@ -94,7 +97,7 @@ def refuse(tx: Tx, caller: Caller, what: Say, why: str) -> Made:
     """A claim that may not be said: recorded, and people are told (Law 7)."""
     claim = _claim(tx, caller, what, "refused", why)
     entries.add_entry(
-        tx, caller.session, role="notice", text=f"Held back: {why}.", turn=caller.turn,
+        tx, caller.session, role="notice", text=f"Held back: {why.rstrip('.')}.", turn=caller.turn,
         tell=what.how != "tool", more={"kind": "refused", "refused": claim},
     )  # fmt: skip
     return Made(claim, "refused", why, dest=what.dest)
@@ -128,13 +131,26 @@ def announce(
     whole = (Leg(0, len(text), channel, session.home, op),)
     legs = tuple(legs) if legs else whole
     what = Say("notice", text, session.home, legs=legs, more={} if of is None else {"kind": kind})
-    claim = _claim(tx, caller, what, "said", kind)
+    return notify(tx, caller, what, kind, more, tell=tell, tell_there=tell or of is None)
+
+
+def notify(
+    tx: Tx, caller: Caller, what: Say, reason: str, more: dict[str, Any] | None = None, *, tell: bool = False,
+    tell_there: bool = True,
+) -> int:  # fmt: skip
+    """A notice that leaves: its claim, its entries and its parts; the `seq` of the entry in the caller's session.
+
+    `reason` is the claim's; `more` is what that entry says beside its text, where it is not `what.more`. `tell`,
+    `tell_there`: whether it rides in the next prompt of the caller's agent, and of that which is at home there.
+    """
+    claim = _claim(tx, caller, what, "said", reason)
     seq = entries.add_entry(
-        tx, session.id, role="notice", text=text, turn=caller.turn, claim=claim, tell=tell, more=more
-    )
+        tx, caller.session, role="notice", text=what.text, turn=caller.turn, claim=claim, tell=tell,
+        more=what.more if more is None else more,
+    )  # fmt: skip
     tx.run("claim_link", id=claim, seq=seq)
-    add_parts(tx, claim, what.legs)
-    _tell_home(tx, caller, what, claim, tell=tell or of is None)
+    add_parts(tx, claim, what.legs, caller)
+    _tell_home(tx, caller, what, claim, tell=tell_there)
     return seq
 
 
@@ -222,17 +238,45 @@ def _cut_off(tx: Tx, lost: Row) -> bool:
     return entry is not None and bool(entry.partial)
 
 
-def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
+def add_parts(tx: Tx, claim: int, legs: Sequence[Leg], caller: Caller) -> None:
     """The parts an utterance leaves in. Their text is fixed here: a retry never splits anew (Law 7).
 
     The key is random, and short enough for every platform that folds keys: one made of row numbers would come again
     after a backup was restored, and the platform would fold a new message away.
     """
+    event = answered(tx, caller.root, legs[0]) if legs else None
     for n, leg in enumerate(legs):
+        op = leg.op if n else _first(tx, caller, leg, event)
+        if event is not None and op.get("kind", "post") in ("post", "file"):
+            op = {**op, "answers": event}
         tx.value(
             "part_add", claim=claim, n=n, lo=leg.lo, hi=leg.hi, channel=leg.channel, dest=leg.dest,
-            key=secrets.token_hex(12), op=entries.dump(leg.op), at=tx.now,
+            key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
         )  # fmt: skip
+
+
+def _first(tx: Tx, caller: Caller, leg: Leg, event: int | None) -> dict[str, Any]:
+    """What the first part of an utterance leaves as: it may fill what was reserved for it."""
+    if leg.op.get("kind", "post") not in ("post", "file"):
+        return leg.op
+    if leg.op.get("fill"):
+        return reserve.fill(tx, caller.session, caller.turn, caller.root, leg.dest, unfilled(leg, event))
+    reserve.make_way(tx, leg.dest)
+    return leg.op
+
+
+def unfilled(leg: Leg, event: int | None) -> dict[str, Any]:
+    """A leg's operation as a message of its own, which answers an event."""
+    op = {name: value for name, value in leg.op.items() if name != "fill"}
+    return op if event is None else {**op, "answers": event}
+
+
+def answered(tx: Tx, root: int | None, leg: Leg) -> int | None:
+    """The event that a text answers: the message its turn was asked by last, where that came from there."""
+    if root is None:
+        return None
+    found = tx.value("event_answered", root=root, source=f"channel:{leg.channel}", dest=leg.dest)
+    return None if found is None else int(found)
 
 
 def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
@@ -247,7 +291,8 @@ def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
     size = len(first.text)
     fitted = [replace(leg, lo=min(leg.lo, size), hi=min(leg.hi, size)) for leg in legs]
     fitted[-1] = replace(fitted[-1], hi=size)
-    add_parts(tx, claim, fitted)
+    caller = Caller(first.session, "", first.turn, first.root)
+    add_parts(tx, claim, fitted, caller)
     for place in tx.all("entries_of_claim", claim=claim):
         entries.touch_entry(tx, place.session, place.seq)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from semel.law import passing, wake
 from semel.law import turn as law
-from semel.ledger import entries, speak
+from semel.ledger import entries, requests, reserve, speak
 from semel.ledger.sql import Row, Tx
 
 
@@ -18,7 +18,7 @@ class Fenced(Exception):
 
 @dataclass(frozen=True)
 class Bound:
-    """An event a turn runs over."""
+    """An event a turn runs over. `role` and `more` are its entry's."""
 
     event: int
     seq: int
@@ -28,6 +28,8 @@ class Bound:
     text: str
     data: dict[str, Any]
     at: int
+    role: str = "user"
+    more: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -163,14 +165,21 @@ def cancel_put_off(tx: Tx, session: int, by: str, only: int | None = None) -> bo
     turn = tx.one("turn_get", id=row.turn) if row is not None and row.turn is not None else None
     if turn is None or turn.retry_at is None or (only is not None and turn.root != only):
         return False
-    _stopped(tx, session, turn, by)
+    cancel(tx, session, turn, f"Stopped by {by}.")
     return True
 
 
-def _stopped(tx: Tx, session: int, turn: Row, by: str) -> None:
+def cancel(tx: Tx, session: int, turn: Row, why: str | None) -> None:
+    """A running turn is cancelled in the ledger: what it showed stays, and people are told `why`, if at all.
+
+    Its run, wherever it is, is fenced off by that (Law 10).
+    """
+    close_shown(tx, session, turn)
     tx.run("turn_end", id=turn.id, state=law.step("running", "cancelled"), stop=None, error=turn.error, at=tx.now)
     tx.run("session_idle", id=session, turn=turn.id)
-    notice(tx, session, f"Stopped by {by}.", turn=turn.id, kind="turn.cancelled", tell=False)
+    if why is not None:
+        notice(tx, session, why, turn=turn.id, kind="turn.cancelled", tell=False)
+    reserve.close(tx, turn.root)
     entries.touch_session(tx, session)
 
 
@@ -215,8 +224,7 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
     if by is None and tx.value("hearing_interrupts", session=row.id):
         by = law.NEWER
     if by is not None:
-        close_shown(tx, row.id, old)
-        _stopped(tx, row.id, old, by)
+        cancel(tx, row.id, old, f"Stopped by {by}.")
         return GivenUp(row.id, old.id)
     if old.retry_at is not None:
         if 0 < (left := old.retry_at - tx.now) <= passing.MOST_WAIT * 1000:  # else the clock was set back
@@ -268,7 +276,8 @@ def bound(tx: Tx, turn: int) -> tuple[Bound, ...]:
     for e in tx.all("events_of_turn", turn=turn):
         payload = entries.load(e.payload)
         text = str(payload.pop("text", ""))
-        out.append(Bound(e.id, e.seq, e.source, e.kind, e.sender, text, payload, e.at))
+        more = entries.load(e.more)
+        out.append(Bound(e.id, e.seq, e.source, e.kind, e.sender, text, payload, e.at, e.role, more))
     return tuple(out)
 
 
@@ -277,6 +286,7 @@ def close_shown(tx: Tx, session: int, turn: Row) -> None:
     close_entries(tx, session, turn.id)
     for i in tx.all("items_live", session=session):
         entries.set_item(tx, i.id, live=False, body=_interrupted(i))
+        requests.tell_withdrawn(tx, i)
 
 
 def close_entries(tx: Tx, session: int, number: int) -> None:
@@ -294,6 +304,12 @@ def close_entries(tx: Tx, session: int, number: int) -> None:
         entries.set_entry(tx, session, e.seq, text=text, live=False, partial=True, claim=int(claim), tell=True)
 
 
+def close_reserved(tx: Tx, session: Row, root: int | None) -> None:
+    """A turn is over: nothing stays reserved for it. A page has nothing to reserve, and costs no look."""
+    if root is not None and not speak.is_local(session.home):
+        reserve.close(tx, root)
+
+
 def _interrupted(item: Row) -> dict[str, Any]:
     if item.kind == "permission":  # a question that was asked stays: its answer is an event, not a reply
         return {"state": "cancelled"}
@@ -305,6 +321,7 @@ def fail(tx: Tx, session: int, turn: Row, why: str) -> None:
     tx.run("turn_end", id=turn.id, state=law.step("running", "given up"), stop=None, error=why, at=tx.now)
     tx.run("session_idle", id=session, turn=turn.id)
     notice(tx, session, f"The agent's turn failed: {why}.", turn=turn.id, kind="turn.failed")
+    reserve.close(tx, turn.root)
     entries.touch_session(tx, session)
 
 

@@ -14,25 +14,25 @@ SNIPPET = 80
 """Characters of a message that its notice repeats."""
 
 _ADVICE = "It may have arrived: say resend, arrived or drop."
+_WAS: dict[State, str] = {"rejected": "rejected", "held": "held", "sent": "sent, and failed later"}
 _RELIED_ON = "A text that repeated it was not sent again because of it."
 
 
 def notice(tx: Tx, part: Row, state: State, why: str | None) -> None:
-    """One notice for a part that was held or rejected. It also speaks for the echoes that relied on the
-    part."""
-    said = f"A message to {part.dest} was {'rejected' if state == 'rejected' else 'held'}"
-    text = f"{said}: {_sentence(why or 'no reason was given')} {_snippet(part)}"
+    """One notice for a part that was held or rejected, or that was sent and failed later. It also speaks for the
+    echoes that relied on the part."""
+    text = f"A message to {part.dest} was {_WAS[state]}: {sentence(why or 'no reason was given')} {snippet(part)}"
     if state == "held":
         text = f"{text} {_ADVICE}"
     elif _echo_lost(tx, part):
         text = f"{text} {_RELIED_ON}"
-    _add(tx, part, state, text)
+    _add(tx, part, "failed" if state == "sent" else state, text)
 
 
 def dropped(tx: Tx, part: Row) -> None:
     """A person dropped a part: that is news only where an echo relied on it."""
     if _echo_lost(tx, part):
-        _add(tx, part, "dropped", f"A message to {part.dest} was dropped. {_snippet(part)} {_RELIED_ON}")
+        _add(tx, part, "dropped", f"A message to {part.dest} was dropped. {snippet(part)} {_RELIED_ON}")
 
 
 def _echo_lost(tx: Tx, part: Row) -> bool:
@@ -42,17 +42,19 @@ def _echo_lost(tx: Tx, part: Row) -> bool:
     return not tx.value("claim_failed_before", claim=part.claim, id=part.id)
 
 
-def _add(tx: Tx, part: Row, state: State, text: str) -> None:
+def _add(tx: Tx, part: Row, state: str, text: str) -> None:
     more = {"kind": f"delivery.{state}", "part": part.id, "to": part.dest}
     entries.add_entry(tx, part.session, role="notice", text=text.strip(), tell=True, more=more)
 
 
-def _sentence(why: str) -> str:
+def sentence(why: str) -> str:
+    """The reason, with a stop at its end."""
     why = why.strip()
     return why if why.endswith((".", "!", "?")) else f"{why}."
 
 
-def _snippet(part: Row) -> str:
+def snippet(part: Row) -> str:
+    """What the message said, or how it began; "" where it has no text."""
     text = " ".join(str(entries.load(part.op).get("text", "")).split())
     if not text:
         return ""

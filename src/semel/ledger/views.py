@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
+
 from semel.ledger.entries import load
 from semel.ledger.sql import Row, Tx
 
@@ -41,10 +43,19 @@ def _add_fate(tx: Tx, claim: int, out: Json) -> None:
         out["echoes"] = echoes
     parts = tx.all("delivery_of_claim", claim=claim)
     if parts:
-        out["delivery"] = [
-            {"to": p.dest, "state": p.state, "parts": p.n, "part": p.part, **({"error": p.error} if p.error else {})}
-            for p in parts
-        ]
+        out["delivery"] = [_way(p) for p in parts]
+
+
+def _way(row: Row) -> Json:
+    """How one destination's parts in one state fare. `held`: each that waits for a person's word, if several do."""
+    out: Json = {"to": row.dest, "state": row.state, "parts": row.n, "part": row.part}
+    if row.failed:
+        out["failed"] = True
+    if row.error:
+        out["error"] = row.error
+    if row.state == "held" and row.n > 1:
+        out["held"] = sorted(msgspec.json.decode(row.ids, type=list[int]))
+    return out
 
 
 def item_json(tx: Tx, row: Row) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from semel.ledger import entries
+from semel.ledger import entries, reserve
 from semel.ledger.sql import Row, Tx
 
 Json = dict[str, Any]
@@ -82,6 +82,11 @@ def _event(tx: Tx, number: int) -> list[Json]:
         out.append(
             _line(c.at, f"the same key came with other content (digest {bytes(c.digest).hex()}): kept beside it")
         )
+    if (q := tx.one("quarantine_get", event=number)) is not None:
+        out.append(_line(None, f"quarantined, kept as it came: {q.why}; 'semel channels --quarantined' shows it"))
+    if (part := tx.value("part_of_failure", event=number)) is not None:
+        out.append(_line(None, f"it tells that p{part}, which was sent, failed"))
+        out += _part(tx, int(part))
     for h in tx.all("hearings_of_event", event=number):
         out += _hearing(tx, h)
     for c in tx.all("commands_of_event", event=number):
@@ -94,12 +99,24 @@ def _event(tx: Tx, number: int) -> list[Json]:
 
 def _hearing(tx: Tx, h: Row) -> list[Json]:
     out = [_line(None, f"recorded in {h.key} as entry {h.seq}{'' if h.wakes else '; it does not wake'}")]
+    out += _about(tx, h)
     if h.turn is None:
         how = f" ({h.busy})" if h.busy else ""
         return [*out, _line(None, f"it waits{how} for the next turn of {h.key}")]
     if h.busy:
         out.append(_line(None, _waited(tx, h)))
     return out + _turn(tx, h.turn)
+
+
+def _about(tx: Tx, h: Row) -> list[Json]:
+    """What it refers to, and what was done to it afterwards."""
+    entry = tx.one("entry_get", session=h.session, seq=h.seq)
+    more = entries.load(entry.more) if entry is not None else {}
+    out = [_line(None, f"it is about entry {more['of']}: {_short(str(more.get('quote', '')))}")] if "of" in more else []
+    for mark in ("edited", "deleted"):
+        if mark in more:
+            out.append(_line(None, f"it was {mark} later, in entry {more[mark]}; the record keeps it"))
+    return out
 
 
 def _waited(tx: Tx, h: Row) -> str:
@@ -151,9 +168,11 @@ def _claim_row(tx: Tx, c: Row) -> list[Json]:
         "refused": f"refused: {c.reason}",
         "quiet": f"quiet: {c.reason}",
     }
+    if c.outcome == "quiet" and c.reason in reserve.REASONS:
+        head = f"c{c.id}: a message{to} is reserved before its text is known"
     out = [_line(c.at, f"{head} -> {fate[c.outcome]}")]
     for p in tx.all("parts_of_claim", claim=c.id):
-        out += _part_row(p)
+        out += _part_row(tx, p)
     return out
 
 
@@ -163,13 +182,17 @@ def _part(tx: Tx, number: int) -> list[Json]:
     return _claim(tx, p.claim)
 
 
-def _part_row(p: Row) -> list[Json]:
+def _part_row(tx: Tx, p: Row) -> list[Json]:
     out = [_line(p.at, f"p{p.id}: part {p.n + 1} for {p.dest} queued, key {p.key}")]
     if p.first is not None:
         out.append(_line(p.first, f"p{p.id}: left, {p.attempts} attempt(s)"))
-    error = f": {p.error}" if p.error else ""
     receipt = f", receipt {p.receipt}" if p.receipt else ""
+    error = f": {p.error}" if p.error and p.failed is None else ""
     out.append(_line(p.first or p.at, f"p{p.id}: {p.state}{receipt}{error}"))
+    if p.failed is not None:
+        e = tx.one("event_get", id=p.failed)
+        assert e is not None
+        out.append(_line(e.at, f"p{p.id}: failed later, as e{e.id} tells{f': {p.error}' if p.error else ''}"))
     return out
 
 

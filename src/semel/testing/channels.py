@@ -17,11 +17,11 @@ import enum
 import os
 import signal
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
+from semel.gateway.ports import Caps, Inbox, Incoming, Kept, NotSent, Op, Receipt, Rejected, Safety, Unknown
 
 
 class Fault(enum.Enum):
@@ -152,38 +152,72 @@ class FakeChannel:
             raise Unknown("the platform's history does not answer")
         return next((Receipt(post.id) for post in self.platform.log if post.key == op.key), None)
 
-    # ------------------------------------------------------------ what people write there
+    # ------------------------------------------------------------ what people do there
 
     def write(self, address: str, text: str, *, key: str, copies: int = 1, **more: Any) -> asyncio.Future[None]:
-        """A person writes; the platform tells of it `copies` times. Done once the last copy was
-        acknowledged."""
-        heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._incoming.put_nowait(_Update(address, text, key, copies, more, heard))
-        return heard
+        """A program that has shown a secret reports, as `Inbox.hear` takes it; `copies` times. Done once the last copy
+        was acknowledged."""
+
+        async def hear(inbox: Inbox) -> None:
+            session = f"main:{self.name}:{address}"
+            await inbox.hear(session=session, key=key, text=text, **more)
+
+        return self._soon(hear, copies)
+
+    def tell(self, *events: Incoming, cursor: str | None = None, copies: int = 1) -> asyncio.Future[None]:
+        """People do something there, told in one batch with the cursor behind it; `copies` times. Done once the last
+        copy was acknowledged.
+
+        channel.tell(Incoming("message", "m1", "room", Person("ann", "Ann"), "hello"), cursor="1")
+        """
+
+        async def put(inbox: Inbox) -> None:
+            await inbox.put(events, cursor)
+
+        return self._soon(put, copies)
+
+    def bounce(self, post: Post, why: str, *, key: str = "", copies: int = 1) -> asyncio.Future[None]:
+        """The platform tells that a message failed which it had taken; `copies` times."""
+        return self.tell(Incoming("failed", key or f"failed/{post.id}", of=post.id, text=why), copies=copies)
+
+    def attach(self, name: str, content: bytes, mime: str = "application/octet-stream") -> asyncio.Future[Kept]:
+        """A file comes with the next message: done once it is in the store. Its result goes into `Incoming.files`."""
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for at in range(0, len(content), 65536):
+                yield content[at : at + 65536]
+
+        async def keep(inbox: Inbox) -> Kept:
+            return await inbox.keep(name, mime, pieces())
+
+        return self._soon(keep, 1)
+
+    def lose(self, fault: Exception) -> None:
+        """`run` ends with this, once what was told before was put: `Offline`, `Denied`, or a mistake of its own."""
+
+        async def fail(inbox: Inbox) -> None:
+            raise fault
+
+        self._incoming.put_nowait((fail, 1, None))
+
+    def _soon(self, what: Callable[[Inbox], Awaitable[Any]], copies: int) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._incoming.put_nowait((what, copies, done))
+        return done
 
     async def run(self, inbox: Inbox) -> None:
         self.running = True
         try:
+            inbox.online()
             while True:
-                update = await self._incoming.get()
-                for _ in range(update.copies):
-                    await inbox.hear(
-                        session=f"main:{self.name}:{update.address}",
-                        key=update.key,
-                        text=update.text,
-                        **update.more,
-                    )
-                if not update.heard.done():
-                    update.heard.set_result(None)
+                what, copies, done = await self._incoming.get()
+                result = None
+                for _ in range(copies):
+                    result = await what(inbox)
+                if done is not None and not done.done():
+                    done.set_result(result)
         finally:
             self.running = False
 
 
-@dataclass(frozen=True)
-class _Update:
-    address: str
-    text: str
-    key: str
-    copies: int
-    more: Mapping[str, Any]
-    heard: asyncio.Future[None]
+_Update = tuple[Callable[[Inbox], Awaitable[Any]], int, "asyncio.Future[Any] | None"]

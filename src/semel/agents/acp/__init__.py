@@ -85,7 +85,11 @@ class AcpAgent:
                 on_start=launch.on_start,
                 log=lambda line: self._heard(launch.spawn, line, trace),
             )
-        except OSError as error:
+        except BaseException as error:
+            if trace:
+                trace.close()
+            if not isinstance(error, OSError):
+                raise
             reason = error.strerror or error
             raise AgentError(f"agent {self.name!r} could not be started: {reason}") from error
         conversation = AcpConversation(self.name, process, process.stdout, trace, self._max_line)

@@ -35,6 +35,7 @@ class AcpConversation:
         self.restored: Literal["new", "loaded", "resumed"] = "new"
         self.agent_name = ""
         self.profile = ""
+        self.images = False
         self.choices = Choices()
         self.process = process
         self.name = name

@@ -29,6 +29,7 @@ async def begin(talk: AcpConversation, launch: Launch, cwd: str, timeout: float,
     agreed = await _initialize(talk, timeout)
     talk.agent_name = agreed.name
     talk.profile = profile_for(agreed.name).name
+    talk.images = agreed.images
     where: Json = {"cwd": cwd, "mcpServers": [mcp_server(launch, talk.process.mark, tools)]}
     if launch.memory and await _restore(talk, launch.memory, where, agreed, timeout):
         return

@@ -99,7 +99,8 @@ class Process:
         """Wait for the leader's exit, for at most so many seconds."""
         if not self._exited.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._exited.wait(), within)
+                async with asyncio.timeout(within):
+                    await self._exited.wait()
         return self._exited.is_set()
 
     @property

@@ -67,6 +67,7 @@ class Agreed:
     can_load: bool
     can_resume: bool
     logins: tuple[str, ...]  # its authMethods, for people
+    images: bool = False  # promptCapabilities.image
 
     @classmethod
     def read(cls, result: Any) -> Agreed:
@@ -83,6 +84,7 @@ class Agreed:
                 f"{one.get('name') or one.get('id')}: {one.get('description') or one.get('id')}"
                 for one in _list(answer.get("authMethods"))
             ),
+            images=_dict(caps.get("promptCapabilities")).get("image") is True,
         )
 
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 import msgspec
 
 from semel.agents.acp.pipes import Reader, Writer
+from semel.law.wellformed import scrub
 
 log = logging.getLogger("semel.agents")
 
@@ -88,20 +89,6 @@ class Lines:
         line = b"".join(self._parts)
         self._parts, self._size = [], 0
         return line
-
-
-def scrub(value: Any) -> Any:
-    """Lone surrogates (a JavaScript agent that cuts inside an emoji, a file name that is no UTF-8) cannot be stored:
-
-    U+FFFD stands for them.
-    """
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [scrub(one) for one in value]
-    if isinstance(value, dict):
-        return {scrub(name): scrub(one) for name, one in value.items()}
-    return value
 
 
 def decode(line: bytes) -> Any:

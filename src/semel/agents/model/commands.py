@@ -74,7 +74,8 @@ async def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], tell: T
         ended = await process.exited(within)
         if ended:
             try:
-                await asyncio.wait_for(closed.wait(), DRAIN)
+                async with asyncio.timeout(DRAIN):
+                    await closed.wait()
             except TimeoutError:
                 pass  # something it left holds the pipe; it is ended with the group
     finally:

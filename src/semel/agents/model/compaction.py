@@ -18,6 +18,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import failures
 from semel.agents.model.provider import Models
+from semel.gateway import telling
 from semel.gateway.ports import Inside, Spoken, Stretch
 from semel.gateway.prompt import inert, marked
 
@@ -119,7 +120,8 @@ class Compactor:
     async def _alive(self) -> None:
         """A request that nothing is seen of is no silence of the agent: what it still has to say gets its full time."""
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._settled(), ALIVE)
+            async with asyncio.timeout(ALIVE):
+                await self._settled()
 
 
 def _messages(stretch: Stretch, most: int, words: int) -> list[ModelMessage]:
@@ -140,7 +142,7 @@ def _what(one: Spoken) -> str:
     """Who said it, and how: what nobody typed is no person's message, and what was cut off is no whole one."""
     more = one.more
     if one.role == "user":
-        what = "by a program" if more.get("automatic") else "by the person"
+        what = telling.by(more)
     elif one.role == "event":
         what = f"the event {more.get('kind', '')}"
     elif one.role == "notice":

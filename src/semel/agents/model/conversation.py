@@ -18,7 +18,6 @@ from typing import Any, Literal
 from pydantic_ai.exceptions import ModelContextWindowExceededError
 from pydantic_ai.messages import ModelMessage
 
-from semel.agents.acp.wire import scrub
 from semel.agents.model import failures, history
 from semel.agents.model.builtin import Builtin
 from semel.agents.model.compaction import Compactor
@@ -28,6 +27,7 @@ from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import RECORD, AgentError, Answered, Asked, Died, Inside, Json, Signal, Update
 from semel.gateway.prompt import names_note
+from semel.law.wellformed import scrub
 
 log = logging.getLogger("semel.agents")
 
@@ -50,6 +50,7 @@ class ModelConversation:
     restored: Literal["new", "loaded", "resumed"] = "resumed"  # its memory is the record, and the record is there
     agent_name = NAME
     profile = NAME
+    images = False  # whether its model takes them, nobody tells: it is given where they lie
     modes: Json | None = None
     models: Json | None = None
 

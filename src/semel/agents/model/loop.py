@@ -26,12 +26,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from semel.agents.acp.wire import scrub
 from semel.agents.model import history
 from semel.agents.model.failures import Broken, Unreadable, answer
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
+from semel.law.wellformed import scrub
 
 Json = dict[str, Any]
 Block = Sequence[Json]
@@ -110,12 +110,7 @@ class Loop:
             if "ended without content" in error.message:  # not one event came: pydantic-ai's words, of every provider
                 raise Broken from error
             raise
-        except (
-            AttributeError,
-            TypeError,
-            LookupError,
-            ValueError,
-        ) as error:  # the library looked for what is not there
+        except (AttributeError, TypeError, LookupError, ValueError) as error:  # it looked for what is not there
             raise Unreadable(error) from error
         response = stream.get()
         if not self._models.is_whole(response):
@@ -132,7 +127,8 @@ class Loop:
 def _sound(part: Any) -> Any:
     """What a model said goes back to its API with the next request: no half of a surrogate pair can."""
     told = {name: getattr(part, name, None) for name in ("content", "tool_name", "args")}
-    return replace(part, **{name: scrub(value) for name, value in told.items() if scrub(value) != value})
+    sound = {name: scrub(value) for name, value in told.items()}
+    return replace(part, **{name: value for name, value in sound.items() if value != told[name]})
 
 
 class _Shown:

@@ -12,10 +12,10 @@ from typing import Any
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import ToolDefinition
 
-from semel.agents.acp.wire import scrub
 from semel.agents.model import builtin
 from semel.agents.model.builtin import Builtin, Result
 from semel.agents.model.door import Door
+from semel.law.wellformed import scrub
 
 Json = dict[str, Any]
 Tell = Callable[[Json], None]

@@ -137,7 +137,7 @@ def _token(path: Path | None) -> Path | None:
 
 
 def _seconds(told: str) -> float:
-    from semel.faces.config.model import seconds
+    from semel.faces.config.values import seconds
 
     try:
         return max(0.0, float(told if re.fullmatch(r"\d+(\.\d+)?", told) else str(seconds(told))))

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, console, rows, shorten, shown, state, when
+from semel.faces.cli.out import as_json, console, remark, rows, shorten, shown, state, when
+from semel.faces.client import Refused
 
 outbox = typer.Typer(
     help="What leaves for chat platforms: list it, look at one part, decide about one that is held.",
@@ -15,6 +16,7 @@ outbox = typer.Typer(
 )
 app.add_typer(outbox, name="outbox")
 
+Parts = Annotated[list[str], typer.Argument(metavar="PART...", help="Ids of parts, as printed: p12 p13.")]
 Part = Annotated[str, typer.Argument(metavar="PART", help="A part's id, as printed: p12.")]
 
 
@@ -36,16 +38,34 @@ def list_(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List parts, newest first."""
+    """List parts, newest first; before all others those that are held, and wait for your word."""
     parts = ask(config, data_dir, lambda client: client.parts(state))
     if json:
         as_json(parts)
         return
+    held = [part for part in parts if part["state"] == "held"]
+    if state is None:
+        held = ask(config, data_dir, lambda client: client.parts("held"))
+        parts = held + [part for part in parts if part["state"] != "held"]
     rows(
         ("PART", "STATE", "DESTINATION", "TRIES", "AT", "TEXT"),
-        ((f"p{p['id']}", p["state"], p["dest"], p.get("attempts", 0), when(p.get("at")), _text(p)) for p in parts),
-        "nothing has left, and nothing waits to: the page and the terminal have no outgoing leg",
+        ((f"p{p['id']}", _state(p), p["dest"], p.get("attempts", 0), when(p.get("at")), _text(p)) for p in parts),
+        "nothing has left, and nothing waits to: the page and the terminal have no outgoing leg"
+        if state is None
+        else f"no part is {state}",
+        whole=("PART", "DESTINATION"),
     )
+    if held:
+        part = f"p{held[-1]['id']}"
+        remark(f"{len(held)} held: nobody knows whether they arrived. {_NEXT.format(part=part)}")
+
+
+_NEXT = (
+    "Look there, then say, of one part or several:\n"
+    "  semel outbox arrived {part}   it is there\n"
+    "  semel outbox resend {part}    it is not: it leaves again, as a repeat\n"
+    "  semel outbox drop {part}      never mind"
+)
 
 
 @outbox.command()
@@ -57,31 +77,51 @@ def show(part: Part, json: Json = False, config: Config = None, data_dir: DataDi
 
 
 @outbox.command()
-def resend(part: Part, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Send a held part again, visibly marked as a repeat."""
-    _decide(part, "resend", json, config, data_dir)
+def resend(parts: Parts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Send held parts again, visibly marked as a repeat."""
+    _decide(parts, "resend", json, config, data_dir)
 
 
 @outbox.command()
-def arrived(part: Part, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """It did arrive: mark a held part as sent."""
-    _decide(part, "arrived", json, config, data_dir)
+def arrived(parts: Parts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """They did arrive: mark held parts as sent."""
+    _decide(parts, "arrived", json, config, data_dir)
 
 
 @outbox.command()
-def drop(part: Part, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Never send it: give a held part up."""
-    _decide(part, "drop", json, config, data_dir)
+def drop(parts: Parts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Never send them: give held parts up."""
+    _decide(parts, "drop", json, config, data_dir)
 
 
-def _decide(ref: str, verdict: str, json: bool, config: Config, data_dir: DataDir) -> None:
-    id = number(ref)
-    part = ask(config, data_dir, lambda client: client.decide(id, verdict))
-    as_json(part) if json else console().print(f"p{part['id']}", state(part["state"]))
+def _decide(refs: list[str], verdict: str, json: bool, config: Config, data_dir: DataDir) -> None:
+    """One part after the other, in the order given: what is sent again keeps it."""
+    ids, done = [number(ref) for ref in refs], []
+    try:
+        for id in ids:
+            done.append(_one(id, verdict, config, data_dir))
+            if not json:
+                console().print(f"p{id}", state(done[-1]["state"]))
+    finally:  # one that cannot be decided any more hides nothing of those before it
+        if json and done:
+            as_json(done if len(ids) > 1 else done[0])
+
+
+def _one(id: int, verdict: str, config: Config, data_dir: DataDir) -> dict[str, Any]:
+    try:
+        return ask(config, data_dir, lambda client: client.decide(id, verdict))
+    except Refused as no:
+        raise Refused(no.status, no.code, f"p{id}: {no}") from None
+
+
+def _state(part: dict[str, Any]) -> str:
+    return "failed later" if part.get("failed") else str(part["state"])
 
 
 def _text(part: dict[str, Any]) -> str:
-    return shorten(str(part.get("text") or ""), 60)
+    kind = part.get("kind", "post")
+    told = " ".join([*(() if kind == "post" else (f"[{kind}]",)), str(part.get("text") or "")])
+    return shorten(told, 60)
 
 
 def _print(part: dict[str, Any]) -> None:
@@ -93,3 +133,7 @@ def _print(part: dict[str, Any]) -> None:
         out.print(f"{key:>12}  ", state(shown(str(told))), sep="")
     out.print()
     print(shown(str(part.get("text") or "")))
+    if part.get("failed"):
+        remark(f"It was sent, and its platform told later that it failed: 'semel why e{part['failed']}' tells more.")
+    if part["state"] == "held":
+        remark(f"It is held: nobody knows whether it arrived. {_NEXT.format(part='p' + str(part['id']))}")

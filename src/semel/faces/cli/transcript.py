@@ -37,6 +37,7 @@ def sessions(
             for s in found
         ),
         "no session is archived" if archived else "there are no sessions yet; start one with: semel chat",
+        whole=("SESSION",),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
 import signal
@@ -84,6 +85,23 @@ async def _up(config: Settings) -> None:
             word = "turn has" if house.turns == 1 else "turns have"
             remark(f"\nstopping: {house.turns} running {word} {grace(config)}; Ctrl-C again ends it at once")
         await house.stop(at_once)
+    await end_strays()
+
+
+async def end_strays(patience: float = 1.0) -> None:
+    """What swallows its cancellation, such as a channel from elsewhere, would keep this process for ever.
+
+    Everything is closed by now: the process ends without it, after so many seconds.
+    """
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        _, left = await asyncio.wait(left, timeout=patience)
+    if left:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def grace(config: Settings) -> str:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 import semel.channels
-from semel.faces.config.model import Channel, seconds
+from semel.faces.config.model import Channel
 from semel.faces.config.problems import ConfigError, line_of, nearest
+from semel.faces.config.values import seconds
 
 SHARED = frozenset(Channel.model_fields)
 """What every kind of channel has, beside its own."""

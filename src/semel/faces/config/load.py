@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from semel.faces.config import kinds, models, nodes
-from semel.faces.config.model import Agent, Background, File, Heartbeat
+from semel.faces.config import kinds, models, nodes, people
+from semel.faces.config.model import Background, File, Heartbeat
 from semel.faces.config.places import data_home, find, ledger_file, read
 from semel.faces.config.problems import ConfigError, explain, nearest
 from semel.faces.http.settings import Node as NodeSettings
@@ -64,12 +64,13 @@ def load(
     base = found.parent if found else Path.cwd()
     data = data_home(data_dir, file.gateway.data_dir, base, env)
     host, port = _address(listen or file.gateway.listen)
+    place = kinds.Place(base, text, name, env)
     settings = GatewaySettings(
         data_dir=data,
         ledger=ledger_file(file.ledger.url, data),
-        agents={key: _agent(key, agent, data, kinds.Place(base, text, name, env)) for key, agent in file.agents.items()}
-        or {"demo": demo_agent(data)},
+        agents={key: _agent(key, file, data, place) for key in file.agents} or {"demo": demo_agent(data)},
         channels=_channels(file, base, text, name, env),
+        people=people.people(file, place),
         destinations=_destinations(file, name),
         schedules={
             key: ScheduleSettings(key, s.form, s.spec, s.text, s.session, s.tz, s.downtime)
@@ -84,10 +85,11 @@ def load(
         permission_deadline_s=file.gateway.permission_deadline,
         grace_s=file.gateway.grace,
     )
-    told = file.gateway
+    told, secrets = file.gateway, people.secret_values(settings.channels)
+    people.check_agents(settings.agents, secrets)
     return Config(
-        settings, host, port, log or told.log, found, frozenset(told.hosts), told.heartbeat, _secrets(file),
-        nodes.check(file.nodes, kinds.Place(base, text, name, env)),
+        settings, host, port, log or told.log, found, frozenset(told.hosts), told.heartbeat,
+        people.hidden(file, secrets, env), nodes.check(file.nodes, place),
     )  # fmt: skip
 
 
@@ -103,7 +105,8 @@ def demo_agent(data: Path, name: str = "demo") -> AgentSettings:
     return AgentSettings(name, DEMO, data / "workspaces" / name, kind="demo")
 
 
-def _agent(name: str, agent: Agent, data: Path, place: kinds.Place) -> AgentSettings:
+def _agent(name: str, file: File, data: Path, place: kinds.Place) -> AgentSettings:
+    agent = file.agents[name]
     base, env = place.base, place.env
     cwd = (base / Path(agent.cwd).expanduser()).absolute() if agent.cwd else data / "workspaces" / name
     if agent.cwd and not cwd.is_dir():
@@ -117,6 +120,7 @@ def _agent(name: str, agent: Agent, data: Path, place: kinds.Place) -> AgentSett
         kind=agent.kind,
         env={key: kinds.variable(value, places[key], env) for key, value in agent.env.items()},
         permissions=agent.permissions,
+        approvals=people.check_approvals(name, agent, file, place),
         idle_after=agent.idle_after,
         attempts=agent.attempts,
         silence=agent.silence,
@@ -159,17 +163,20 @@ def _channels(file: File, base: Path, text: str, name: str, env: Mapping[str, st
             channel.kind,
             kinds.check(key, channel.kind, channel.options, kinds.Place(base, text, name, env)),
             channel.narration,
-            channel.resend_unknown,
+            stream=channel.stream,
+            resend_unknown=channel.resend_unknown,
+            agent=_agent_of(key, channel.agent, file, name),
+            **people.check_channel(key, channel, kinds.Place(base, text, name, env)),
         )
         for key, channel in file.channels.items()
     }
 
 
-def _secrets(file: File) -> frozenset[str]:
-    """The variables that settings of channels and nodes refer to."""
-    values = [value for channel in file.channels.values() for value in channel.options.values()]
-    values += [node.token for node in file.nodes.values()]
-    return frozenset(v.removeprefix("env:") for v in values if isinstance(v, str) and v.startswith("env:"))
+def _agent_of(channel: str, told: str | None, file: File, name: str) -> str | None:
+    known = list(file.agents) or ["demo"]
+    if told is not None and told not in known:
+        raise ConfigError(f'{name}: [channels.{channel}] agent is "{told}"{nearest(told, known)}')
+    return told
 
 
 def _destinations(file: File, name: str) -> dict[str, DestinationSettings]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
@@ -16,64 +15,22 @@ from pydantic import (
     model_validator,
 )
 
+from semel.faces.config.values import Duration, Name, Pattern, Pause, Size, written
+from semel.faces.config.values import Table as Table
 from semel.gateway.settings import HEARTBEAT_TEXT
 from semel.gateway.zones import zone
 from semel.law import identity, schedule
 from semel.law.busy import Busy
 from semel.law.echo import QUIET_WORD
+from semel.law.people import Policy, Role, Strangers
 from semel.law.turn import MAX_ATTEMPTS
 from semel.law.walltime import read_hours
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # no ':', which separates the parts of a session key
-_PATTERN = r"^[A-Za-z0-9._:@!+=~*?\[\]-]{1,200}$"  # what session keys are made of, and the signs of shell patterns
-
-
-def seconds(value: object) -> object:
-    """A duration: a number of seconds, or "90s", "10m", "2h", "1d"."""
-    if isinstance(value, str):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value.strip())
-        if not found:
-            raise ValueError(f'{value!r} is not a duration: write seconds, or like "90s", "10m", "2h"')
-        return float(found[1]) * _UNITS[found[2]]
-    return value
-
-
-def written(value: object) -> object:
-    """What TOML has a type for, as a person would write it as text."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def size(value: object) -> object:
-    """A number of bytes, or "500kB", "10MB", "1GB"."""
-    if isinstance(value, str):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(B|kB|MB|GB)", value.strip())
-        if not found:
-            raise ValueError(f'{value!r} is not a size: write bytes, or like "500kB", "10MB", "1GB"')
-        return round(float(found[1]) * {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}[found[2]])
-    return value
-
-
-Size = Annotated[int, Field(ge=0), BeforeValidator(size)]
-Duration = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]
-Pause = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)]
-Name = Annotated[str, Field(pattern=_NAME)]
-Pattern = Annotated[str, Field(pattern=_PATTERN)]
-
 
 Builtin = Literal["read", "write", "edit", "list", "search", "shell"]
 _MODEL_ONLY = {
     "model", "key", "base_url", "instructions", "tools", "mcp", "context", "max_tokens", "max_requests", "compaction",
     "settings",
 }  # fmt: skip
-
-
-class Table(BaseModel):
-    """A table that knows all its settings: anything else is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Gateway(Table):
@@ -176,6 +133,10 @@ class Agent(Table):
     permissions: Literal["ask", "allow", "deny"] = Field(
         default="ask", description="Its permission requests: ask a person, allow all, or deny all."
     )
+    approvals: list[str] = Field(
+        default_factory=lambda: ["owner"],
+        description='Who may answer its requests in a chat: "owner", "member", and names of people (docs/people.md).',
+    )
     idle_after: Duration | None = Field(default=None, description="Overrides the gateway's idle_after.")
     attempts: int = Field(
         default=MAX_ATTEMPTS,
@@ -261,19 +222,59 @@ class Agent(Table):
         return self
 
 
+class Group(Table):
+    """`[channels.NAME.group."ADDRESS"]`"""
+
+    policy: Policy | None = Field(
+        default=None,
+        description="What wakes the agent there: mention, always, or never. Default: the channel's `groups`.",
+    )
+    strangers: Strangers = Field(
+        default="refuse", description="What becomes of strangers there: refuse, or guest (docs/people.md)."
+    )
+
+
 class Channel(BaseModel):
     """`[channels.NAME]`: what every kind has. The rest is the kind's own and checked against it."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
-    kind: str = Field(description='What it is: "webhook".')
+    kind: str = Field(
+        description='What it is: "telegram", "matrix", "xmpp", "email" or "webhook"; or that of a package.'
+    )
     narration: Literal["last", "all"] = Field(
         default="last", description="What it delivers of a turn: the closing text, or every block of text."
+    )
+    stream: bool = Field(
+        default=False,
+        description="Show an answer while it is written: a message is reserved for it and edited. "
+        "Needs a platform where messages can be edited and deleted.",
     )
     resend_unknown: bool = Field(
         default=False,
         description="After an unknown outcome, send again (visibly marked) where the platform "
         "could not fold the repeat, instead of holding the message for a person to decide.",
+    )
+    agent: str | None = Field(
+        default=None, description="The agent that thinks for its sessions. Default: the gateway's default agent."
+    )
+
+    strangers: Strangers = Field(
+        default="refuse",
+        description="What becomes of strangers who write to it alone: refuse, or guest: everybody may talk "
+        "(docs/people.md).",
+    )
+    groups: Policy = Field(
+        default="mention",
+        description="What wakes the agent in a group: mention (the rest is read with the next turn), always, or "
+        "never: nothing is heard there.",
+    )
+    group: dict[str, Group] = Field(
+        default_factory=dict, description='Groups with rules of their own, by address or a pattern like "-100*".'
+    )
+    role: Role = Field(
+        default="member",
+        description="The role of whoever knows its secret, where people have no accounts (a webhook).",
     )
 
     @property
@@ -289,6 +290,17 @@ class Destination(Table):
     allow: list[str] = Field(
         default_factory=list,
         description='The sessions that may speak there, as patterns like "main:*". Default: none.',
+    )
+
+
+class Person(Table):
+    """`[people.NAME]`"""
+
+    role: Role = Field(default="member", description="What they may: owner, member or guest (docs/people.md).")
+    accounts: list[str] = Field(
+        default_factory=list,
+        description='Their accounts, as CHANNEL:ID, like "matrix:@ada:example.org" or "telegram:12345". A person may '
+        "have others that are paired.",
     )
 
 
@@ -442,6 +454,7 @@ class File(Table):
     ledger: Ledger = Ledger()
     agents: dict[Name, Agent] = Field(default_factory=dict)
     channels: dict[Name, Channel] = Field(default_factory=dict)
+    people: dict[Name, Person] = Field(default_factory=dict)
     destinations: dict[Name, Destination] = Field(default_factory=dict)
     schedules: dict[Name, Schedule] = Field(default_factory=dict)
     sessions: dict[Pattern, Session] = Field(default_factory=dict)

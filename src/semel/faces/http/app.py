@@ -10,7 +10,21 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from semel.faces.http import archive, doors, jobs, openapi, outbox, read, schedules, sessions, sse, static, talk
+from semel.faces.http import (
+    archive,
+    channels,
+    doors,
+    jobs,
+    openapi,
+    outbox,
+    people,
+    read,
+    schedules,
+    sessions,
+    sse,
+    static,
+    talk,
+)
 from semel.faces.http.facade import GatewayFacade
 from semel.faces.http.problems import CatchAll, Problem, respond
 from semel.faces.http.security import SecurityHeaders
@@ -30,8 +44,10 @@ def operations() -> list[Operation]:
         *archive.OPERATIONS,
         *sse.OPERATIONS,
         *outbox.OPERATIONS,
+        *channels.OPERATIONS,
         *schedules.OPERATIONS,
         *jobs.OPERATIONS,
+        *people.OPERATIONS,
         *doors.OPERATIONS,
     ]
     return [*listed, _document_operation(listed)]

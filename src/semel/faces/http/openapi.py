@@ -27,6 +27,7 @@ PATH_PARAMS: dict[str, tuple[Json, str]] = {
     "ref": ({"type": "string"}, "The id of an event, claim or part, or a platform's message id."),
     "channel": ({"type": "string"}, "The name of a configured channel."),
     "name": ({"type": "string"}, "The name of a schedule."),
+    "account": ({"type": "string"}, "CHANNEL:ID: a person's account on a channel (percent-encode it)."),
 }
 
 COMMON = ("bad-field", "internal")

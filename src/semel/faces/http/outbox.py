@@ -67,7 +67,7 @@ OPERATIONS = [
         "outbox",
         errors=("not-found",),
     ),
-    _verdict("resend", "Send a held or rejected part again, at the tail of its line, marked as a repeat.", resend),
+    _verdict("resend", "Send a held part again, at the tail of its line, marked as a repeat.", resend),
     _verdict("arrived", "A held part did arrive: it is marked sent and not sent again.", arrived),
     _verdict("drop", "Give a held part up.", drop),
 ]

@@ -170,22 +170,27 @@ class Accepted(Struct, omit_defaults=True):
 
 
 class Delivery(Struct, omit_defaults=True):
-    """How an entry fares on its way to one destination: `parts` are in `state`, `part` is the first."""
+    """How an entry fares on its way to one destination: `parts` are in `state`, `part` is the first; `held` names each
+    that is held, where it is several."""
 
     to: str
     state: PartState
     part: int
     parts: int = 1
+    failed: bool = False
     error: str | None = None
+    held: list[int] = []
 
 
 class File(Struct, omit_defaults=True):
-    """A file that was sent: `id` is the blob, served at /v1/blobs/{id}."""
+    """A file that was sent or received: `id` is the blob, served at /v1/blobs/{id}. One that is not there has no id,
+    and `missing` says why."""
 
-    id: str
-    name: str
+    id: str | None = None
+    name: str = ""
     mime: str = "application/octet-stream"
     size: int | None = None
+    missing: str | None = None
 
 
 class Covers(Struct, omit_defaults=True):
@@ -210,7 +215,9 @@ class Entry(Struct, omit_defaults=True):
     """One row of the transcript. `at` is milliseconds since the epoch; `born` its place in the view.
 
     `to` and `from` are a destination and a session other than home; `of` is the seq of what is edited or
-    reacted to; `item` the question that can be answered; `tool`: said by a tool call; `late`: after its turn;
+    reacted to, deleted or replied to, `quote` the beginning of its text and `whose` it is; `edited` and `deleted` name
+    the entry by which a message was; `removed`: a reaction that was taken back; `data` is what the event's source told
+    beside the text; `item` the question that can be answered; `tool`: said by a tool call; `late`: after its turn;
     `echoes`: how often the same was said again and not sent again. `waiting`: the busy mode by which it waits, until
     a turn takes it; `joined`: it joined a turn that ran; `automatic`: a program sent it. `covers`: a notice of the
     kind "summary" stands for those entries in the prompts of a model; `tokens`: what it cost.
@@ -235,6 +242,12 @@ class Entry(Struct, omit_defaults=True):
     files: list[File] = []
     emoji: str | None = None
     of: int | None = None
+    quote: str | None = None
+    whose: str | None = None
+    edited: int | None = None
+    deleted: int | None = None
+    removed: bool = False
+    data: dict[str, Any] | None = None
     item: int | None = None
     tool: bool = False
     late: bool = False

@@ -2,6 +2,7 @@
 
 import { ask, at } from "/page/api.js";
 import { Busy } from "/page/busy.js";
+import { Channels } from "/page/channels.js";
 import { Composer } from "/page/composer.js";
 import { byId, freshId, say, show } from "/page/dom.js";
 import { Find } from "/page/find.js";
@@ -11,6 +12,7 @@ import { keep } from "/page/kept.js";
 import { login, loginByLink } from "/page/login.js";
 import { Manage } from "/page/manage.js";
 import { Outgoing } from "/page/outgoing.js";
+import { People } from "/page/people.js";
 import { Place } from "/page/scroll.js";
 import { Sessions } from "/page/sessions.js";
 import { Watch } from "/page/stream.js";
@@ -32,6 +34,8 @@ const manage = new Manage({ opened: () => open, problem, changed: () => sessions
 const find = new Find(() => drawer(false));
 const jump = new Jump({ place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
 const outgoing = new Outgoing(byId("outgoing"), { accepted, edit: (text) => composer.restore(text) });
+const channels = new Channels();
+new People();
 const REST = 60000;
 let resting;
 let counting;
@@ -41,6 +45,7 @@ const context = {
   agent: () => open.view?.session.agent || "Agent",
   output: (item) => at(open.key, `/outputs/${item}`),
   answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, by: "page" })),
+  go: (seq) => jump.aim(seq),
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`)),
 };
 
@@ -237,6 +242,7 @@ function route() {
 
 async function start() {
   await sessions.refresh();
+  channels.refresh();
   outgoing.kickAll();
   if (route()) return open.watch?.source === null && open.watch.open();
   const first = [...sessions.found].sort((a, b) => b.at - a.at)[0];

@@ -12,6 +12,14 @@ export function h(tag, props, ...children) {
   return node;
 }
 
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/** A name, an address, a file's name: on one line, and what would turn its direction is shown and not obeyed. */
+export function plainly(text) {
+  const picture = (sign) => (/\s/.test(sign) ? " " : `<U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
+  return String(text).replace(HIDDEN, picture);
+}
+
 export const byId = (id) => document.getElementById(id);
 
 /** Sets text only where it differs: an unchanged node keeps the reader's selection in it (Law 8). */
@@ -46,7 +54,7 @@ export function ago(ms) {
 
 /** What a session is called: its title, or what its key says beside the agent and the web. */
 export function called({ title, key }) {
-  return title || key.replace(/^[^:]*:web:(?=.)/, "");
+  return plainly(title || key.replace(/^[^:]*:web:(?=.)/, ""));
 }
 
 /** A random id that also works where the page is not served over TLS. */

@@ -1,10 +1,10 @@
 // One entry of the transcript. An update touches only what differs; the reader's selection survives it.
 
+import { changed, did, quoted } from "/page/about.js";
 import { waits } from "/page/busy.js";
-import { h, say, selectionTouches, time } from "/page/dom.js";
+import { h, plainly, say, selectionTouches, time } from "/page/dom.js";
 import { fate } from "/page/fate.js";
 
-const DID = { reaction: "reacted", edit: "edited an earlier message", ask: "asks" };
 const ANSWERS = "Semel";
 const WHO = { user: "You", agent: "Agent", event: "Event", notice: "Notice" };
 
@@ -15,9 +15,10 @@ export class EntryRow {
     this.text = document.createTextNode("");
     this.body.append(this.text);
     this.head = h("div", { class: "head" });
+    this.meant = h("div", { class: "meant" });
     this.foot = h("div", { class: "foot" });
     this.waits = h("span", { class: "waits" });
-    this.node = h("li", { class: `entry ${data.role}` }, this.head, this.folded(data), this.foot, this.aside(data));
+    this.node = h("li", { class: `entry ${data.role}`, tabindex: "-1" }, this.head, this.meant, this.folded(data), this.foot, this.aside(data));
     this.set(data);
   }
 
@@ -26,17 +27,26 @@ export class EntryRow {
     this.node.classList.toggle("live", Boolean(data.live));
     this.node.classList.toggle("command", data.kind === "command");
     this.node.classList.toggle("summary", isSummary(data));
+    this.node.classList.toggle("asked", isRequest(data));
     this.node.classList.toggle("partial", Boolean(data.partial));
-    this.node.classList.toggle("superseded", Boolean(data.superseded));
+    this.node.classList.toggle("superseded", Boolean(data.superseded || data.deleted));
+    this.node.classList.toggle("gesture", data.role === "user" && data.kind === "reaction");
+    this.node.classList.toggle("bare", data.role === "user" && !data.text);
     this.setText();
     this.setParts("head", JSON.stringify([data.sender, data.kind, data.from, data.to, data.at]), () => this.heading());
-    const { partial, superseded, echoes, files, delivery, tool, late, joined, automatic } = data;
-    const told = JSON.stringify([partial, superseded, echoes, files, delivery, tool, late, joined, automatic, Boolean(data.waiting)]);
+    this.setParts("meant", JSON.stringify([data.of, data.quote, data.whose]), () => [quoted(data, this.context)]);
+    const { partial, superseded, echoes, files, delivery, tool, late, joined, automatic, edited, deleted } = data;
+    const flags = [partial, superseded, tool, late, joined, automatic, Boolean(data.waiting), edited, deleted];
+    const told = JSON.stringify([flags, echoes, files, delivery]);
     this.setParts("foot", told, () => [...this.files(), ...this.marks(), ...fate(data, this.context)]);
   }
 
-  /** A summary is for the model: it is there for whoever opens it, and in nobody's way. */
+  /**
+   * A summary is for the model, and a request that was sent to a chat stands above with its buttons: each is there for
+   * whoever opens it, and in nobody's way.
+   */
   folded(data) {
+    if (isRequest(data)) return h("details", {}, h("summary", {}, "The question, as it was sent"), this.body);
     if (!isSummary(data)) return this.body;
     const { first, last } = data.covers || {};
     const what = `The model goes on from a summary of entries ${first} to ${last}. They stay where they are.`;
@@ -51,7 +61,9 @@ export class EntryRow {
   setParts(name, told, make) {
     if (this[`${name}Told`] === told) return;
     this[`${name}Told`] = told;
+    const held = this[name].contains(document.activeElement);
     this[name].replaceChildren(...make().filter(Boolean));
+    if (held) (this[name].querySelector("button") ?? this.node).focus({ preventScroll: true }); // not lost with its button
   }
 
   grow(text) {
@@ -92,12 +104,13 @@ export class EntryRow {
 
   heading() {
     const { role, sender, kind, at, from, to } = this.data;
+    const deed = did(this.data);
     const who = isSummary(this.data) ? "Summary" : role === "event" ? kind || WHO.event : sender || (role === "agent" ? this.context.agent() : kind === "command" && role === "notice" ? ANSWERS : WHO[role]);
     return [
-      h("span", { class: "who" }, who),
-      DID[kind] && role === "agent" ? h("span", { class: "via" }, DID[kind]) : null,
-      from ? h("span", { class: "via" }, `from ${from}`) : null,
-      to ? h("span", { class: "via" }, `to ${to}`) : null,
+      h("span", { class: "who" }, plainly(who)),
+      deed ? h("span", { class: "via" }, deed) : null,
+      from ? h("span", { class: "via" }, `from ${plainly(from)}`) : null,
+      to ? h("span", { class: "via" }, `to ${plainly(to)}`) : null,
       time(at),
     ];
   }
@@ -110,23 +123,26 @@ export class EntryRow {
       partial ? mark("cut off", "The agent ended before this was finished. What had been shown is kept.") : null,
       superseded ? mark("said again below", "A later attempt at this turn replaced it.") : null,
       echoes ? mark(`also sent by tool${times}`, "The agent sent this with a tool and said it again; it was delivered once.") : null,
-      tool && !echoes && !DID[this.data.kind] ? mark("sent by tool", "The agent sent this while it worked.") : null,
+      tool && !echoes && !did(this.data) ? mark("sent by tool", "The agent sent this while it worked.") : null,
       late ? mark("late", "It came after its turn was over.") : null,
       automatic ? mark("automatic", "A program sent this.") : null,
       joined ? mark("joined the running turn", "The agent was given this while it worked.") : null,
+      ...changed(this.data),
       waiting ? this.waits : null,
     ];
   }
 
   files() {
     return (this.data.files || []).map((file) => {
+      const name = plainly(file.name || "file");
+      if (file.missing) return h("span", { class: "file missing", title: file.missing }, name, h("small", {}, ` ${file.missing}`));
       const id = file.id ?? file.blob;
       const href = `/v1/blobs/${encodeURIComponent(id)}`;
-      const link = { href, target: "_blank", rel: "noopener", class: "file" };
+      const link = { href, target: "_blank", rel: "noopener", class: "file", title: name };
       if (/^image\/(png|jpeg|gif|webp)$/.test(file.mime || "")) {
-        return h("a", link, h("img", { src: href, alt: file.name, loading: "lazy" }));
+        return h("a", link, h("img", { src: href, alt: name, loading: "lazy" }));
       }
-      return h("a", link, file.name, file.size ? h("small", {}, ` ${size(file.size)}`) : null);
+      return h("a", link, name, file.size ? h("small", {}, ` ${size(file.size)}`) : null);
     });
   }
 
@@ -145,6 +161,10 @@ export class EntryRow {
 
 function isSummary(data) {
   return data.role === "notice" && data.kind === "summary";
+}
+
+function isRequest(data) {
+  return data.role === "notice" && data.kind === "permission";
 }
 
 function size(bytes) {

@@ -1,6 +1,7 @@
-// How an entry fares on its way out, and what a person decides about a part that is held (Law 7).
+// How an entry fares on its way out, and what a person decides about parts that are held (Law 7).
 
-import { h } from "/page/dom.js";
+import { ask } from "/page/api.js";
+import { h, plainly } from "/page/dom.js";
 
 const WORDS = {
   queued: "waiting to leave",
@@ -10,35 +11,91 @@ const WORDS = {
   held: "may have arrived",
   rejected: "refused",
   dropped: "given up",
+  failed: "came back: it was sent, and failed later",
 };
+const VERDICTS = [
+  ["resend", "Resend", "It is not there: send it again, marked as a repeat"],
+  ["arrived", "It arrived", "It is there: mark it as delivered"],
+  ["drop", "Drop", "Give it up"],
+];
+const OF_ALL = { resend: (n) => `Resend all ${n}`, arrived: (n) => `All ${n} arrived`, drop: (n) => `Drop all ${n}` };
 
 export function fate(entry, context) {
-  return (entry.delivery || []).map((one) => {
-    const count = one.parts > 1 ? ` (${one.parts} parts)` : "";
+  const all = entry.delivery || [];
+  const parts = (dest) => all.reduce((sum, one) => sum + (one.to === dest ? one.parts || 1 : 0), 0);
+  return all.map((one) => {
+    const what = one.failed ? "failed" : one.state;
     const line = h(
       "span",
-      { class: `fate ${one.state}`, title: one.error || "" },
-      h("b", {}, one.to ?? one.dest ?? ""),
-      ` ${WORDS[one.state] || one.state}${count}`,
+      { class: `fate ${what}`, title: one.error || "" },
+      h("b", {}, plainly(one.to ?? one.dest ?? "")),
+      ` ${WORDS[what] || what}${count(one.parts || 1, parts(one.to))}`,
     );
-    return one.state === "held" ? held(one, line, context) : line;
+    return one.state === "held" ? held(one, line, context, `${entry.seq} ${one.to}`) : line;
   });
 }
 
-function held(one, line, context) {
-  const decide = (verdict) => async (event) => {
-    const buttons = event.target.parentElement.querySelectorAll("button");
-    for (const button of buttons) button.disabled = true;
-    if (!(await context.decide(one.part, verdict))) for (const button of buttons) button.disabled = false;
-  };
-  const button = (verdict, text, title) => h("button", { type: "button", title, onclick: decide(verdict) }, text);
+/** How many parts these are, and of how many: a long message leaves in several. */
+function count(here, all) {
+  if (all < 2) return "";
+  return here === all ? ` (${all} parts)` : ` (${here} of ${all} parts)`;
+}
+
+function held(one, line, context, place) {
+  const ids = one.held ?? [one.part];
+  const several = ids.length > 1;
+  const what = several ? "Nobody knows whether these arrived. Look there, then say:" : "Nobody knows whether this arrived. Look there, then say:";
   return h(
     "div",
-    { class: "decide", role: "group", "aria-label": `Held: ${one.to}` },
+    { class: "decide", role: "group", "aria-label": `Held: ${plainly(one.to)}` },
     line,
-    h("p", {}, one.error || "The answer was lost: nobody knows whether this arrived."),
-    button("resend", "Resend", "Send it again, marked as a repeat"),
-    button("arrived", "It arrived", "It is there: mark it as delivered"),
-    button("drop", "Drop", "Give it up"),
+    h("p", {}, what, one.error ? h("small", {}, ` (${plainly(one.error)})`) : null),
+    ...buttons(ids, context, (verdict, text) => (several ? OF_ALL[verdict](ids.length) : text)),
+    several ? singly(ids, context, place) : null,
   );
+}
+
+/** The three verdicts, each for all of `ids`, in their order: what is sent again keeps it. */
+function buttons(ids, context, called) {
+  let busy = false; // a button that is disabled would lose the focus of whoever uses keys
+  const made = VERDICTS.map(([verdict, text, title]) => {
+    const decide = async () => {
+      if (busy) return;
+      busy = true;
+      for (const one of made) one.setAttribute("aria-disabled", "true");
+      for (const id of ids) await context.decide(id, verdict);
+      for (const one of made) one.removeAttribute("aria-disabled");
+      busy = false;
+    };
+    return h("button", { type: "button", title, onclick: decide }, called(verdict, text));
+  });
+  return made;
+}
+
+const opened = new Set(); // what the reader opened stays open when one of several is decided
+
+/** One by one, for whoever sees that some arrived: each with the beginning of its text, fetched when it is opened. */
+function singly(ids, context, place) {
+  const list = h("ol", {});
+  const details = h("details", { class: "singly", open: opened.has(place) }, h("summary", {}, "One by one"), list);
+  const fill = async () => {
+    if (details.open) opened.add(place);
+    else opened.delete(place);
+    if (!details.open || list.children.length) return;
+    const rows = ids.map((id) => ({ id, text: h("span", { class: "text" }, `p${id}`) }));
+    list.append(...rows.map(({ id, text }) => h("li", {}, text, ...buttons([id], context, (_, called) => called))));
+    for (const { id, text } of rows) text.textContent = await beginning(id);
+  };
+  details.addEventListener("toggle", fill);
+  if (details.open) fill();
+  return details;
+}
+
+async function beginning(id) {
+  try {
+    const { text } = await ask("GET", `/v1/parts/${id}`);
+    return `p${id}: ${String(text || "").replace(/\s+/g, " ").trim().slice(0, 160)}`;
+  } catch (error) {
+    return `p${id}: ${error.message}`;
+  }
 }

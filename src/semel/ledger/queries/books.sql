@@ -4,10 +4,13 @@ SELECT h.event, h.session, h.turn, t.state FROM hearing h LEFT JOIN turn t ON t.
 WHERE h.turn IS NOT NULL AND (t.id IS NULL OR t.state = 'lost' OR t.session <> h.session)
 
 -- name: book_accepted_addressed
--- an accepted event is addressed to a session, as one for its agent or as a command, and has its entry there
+-- an accepted event is addressed to a session, as one for its agent or as a command, and has its entry there; or it told
+-- that a part failed; or nobody could use it, and it is quarantined
 SELECT e.id AS event FROM event e LEFT JOIN hearing h ON h.event = e.id LEFT JOIN command c ON c.event = e.id
+LEFT JOIN quarantine q ON q.event = e.id LEFT JOIN part p ON p.failed = e.id AND p.failed IS NOT NULL
 LEFT JOIN entry n ON n.session = coalesce(h.session, c.session) AND n.seq = coalesce(h.seq, c.seq) AND n.event = e.id
-WHERE (h.event IS NULL) = (c.event IS NULL) OR n.id IS NULL
+WHERE (h.event IS NOT NULL) + (c.event IS NOT NULL) + (q.event IS NOT NULL) + (p.id IS NOT NULL) <> 1
+  OR (n.id IS NULL) <> (q.event IS NOT NULL OR p.id IS NOT NULL)
 
 -- name: book_entry_heard
 -- n messages in = n entries: no entry tells of an event that was not heard there, or tells of it twice
@@ -64,8 +67,23 @@ SELECT c.id AS claim, c.echo_of FROM claim c LEFT JOIN claim o ON o.id = c.echo_
 WHERE c.outcome = 'echo' AND (o.id IS NULL OR (o.outcome <> 'said' AND c.reason IS NULL))
 
 -- name: book_unsaid_unsent
--- only what was said leaves
-SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim WHERE c.outcome <> 'said'
+-- only what was said leaves; and the mark that holds a place for it, and the removal of that very mark
+SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim LEFT JOIN part m ON m.claim = c.id AND m.n = 0
+WHERE c.outcome <> 'said' AND NOT (
+  c.outcome = 'quiet' AND c.text = '' AND c.reason IN ('reserved', 'filled', 'withdrawn') AND (c.erased IS NOT NULL
+    OR (p.n = 0 AND p.op ->> 'kind' = 'post' AND p.op ->> 'text' = '…')
+    OR (p.n = 1 AND p.op ->> 'kind' = 'delete' AND p.op ->> 'target_part' = m.id AND c.reason = 'withdrawn')))
+
+-- name: book_reserved
+-- a place is held for a text only while its turn runs
+SELECT c.id AS claim, c.session, c.root FROM claim c LEFT JOIN turn t ON t.root = c.root AND t.state = 'running'
+WHERE c.outcome = 'quiet' AND c.reason = 'reserved' AND t.id IS NULL
+
+-- name: book_filled
+-- a place that was held for a text is taken by one, and by no other
+WITH fills AS (SELECT p.op ->> 'target_part' AS mark, count(*) AS n FROM part p WHERE p.op ->> 'fill' = 1 GROUP BY mark)
+SELECT c.id AS claim, c.reason, f.n AS fills FROM claim c JOIN part m ON m.claim = c.id AND m.n = 0 JOIN fills f ON f.mark = m.id
+WHERE f.n <> 1 OR c.outcome <> 'quiet' OR c.reason <> 'filled'
 
 -- name: book_parts
 -- the parts of each utterance (their cover is checked against its text)
@@ -74,6 +92,11 @@ SELECT p.claim, c.text, c.erased, p.n, p.lo, p.hi FROM part p JOIN claim c ON c.
 -- name: book_sent_receipt
 -- a part that was sent has left once at least
 SELECT id AS part FROM part WHERE state = 'sent' AND first IS NULL
+
+-- name: book_failed_sent
+-- what failed later was sent, and an event told so
+SELECT p.id AS part, p.state, e.kind FROM part p LEFT JOIN event e ON e.id = p.failed
+WHERE p.failed IS NOT NULL AND (p.state <> 'sent' OR e.id IS NULL OR e.kind <> 'failed')
 
 -- name: book_wake
 -- a wake is set exactly while a waking event waits
@@ -127,4 +150,5 @@ GROUP BY j.id HAVING count(*) > 1 OR max(e.id) <> coalesce(j.event, 0)
 -- how much the ledger holds
 SELECT (SELECT count(*) FROM session) AS sessions, (SELECT count(*) FROM event) AS events,
   (SELECT count(*) FROM turn) AS turns, (SELECT count(*) FROM entry) AS entries,
-  (SELECT count(*) FROM claim) AS claims, (SELECT count(*) FROM part) AS parts
+  (SELECT count(*) FROM claim) AS claims, (SELECT count(*) FROM part) AS parts,
+  (SELECT count(*) FROM quarantine) AS quarantined

@@ -17,7 +17,7 @@ FROM claim WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
 -- name: claims_of_text
 -- what was already claimed with this text to this destination in this root (Law 5)
 SELECT c.id, c.how, c.dest, c.digest, c.outcome, c.turn, c.echo_of,
-  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.state IN ('rejected', 'dropped')) AS gone
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone
 FROM claim c
 WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS NOT NULL ORDER BY c.id
 
@@ -49,6 +49,24 @@ RETURNING id
 -- a file that was copied into the store
 INSERT INTO blob(id, size, name, mime, at) VALUES(:id, :size, :name, :mime, :at) ON CONFLICT(id) DO UPDATE SET gone = 0
 
+-- name: blob_keep
+-- a file that was received; its message is yet to be heard
+INSERT INTO blob(id, size, name, mime, kept, at) VALUES(:id, :size, :name, :mime, 1, :at)
+ON CONFLICT(id) DO UPDATE SET gone = 0, kept = 1
+
+-- name: blob_heard
+-- a message brought it
+UPDATE blob SET kept = 0, gone = 0 WHERE id = :id
+
+-- name: blob_settle
+-- its message is not heard any more
+UPDATE blob SET kept = 0 WHERE id = :id
+
+-- name: blobs_kept
+-- files whose message was never heard
+-- scans: few, at the start
+SELECT id FROM blob INDEXED BY blob_kept WHERE kept = 1
+
 -- name: blob_get
 -- one stored file
 SELECT id, size, name, mime, at FROM blob WHERE id = :id
@@ -62,5 +80,6 @@ UPDATE claim SET answered = 1 WHERE id = :id
 SELECT id FROM part WHERE claim = :claim AND n = 0
 
 -- name: claims_in_root
--- whether a turn, or an attempt before it, claimed anything; that it is tried again is no answer
+-- whether a turn, or an attempt before it, claimed anything; that it is tried again, or holds a place, is no answer
 SELECT count(*) AS n FROM claim WHERE root = :root AND root IS NOT NULL AND how <> 'notice'
+  AND (outcome <> 'quiet' OR reason NOT IN ('reserved', 'filled', 'withdrawn'))

@@ -63,7 +63,9 @@ SELECT count(*) AS n FROM claim WHERE echo_of = :claim
 -- name: delivery_of_claim
 -- where an utterance stands on its way out
 -- sorts: the parts of one utterance
-SELECT dest, state, count(*) AS n, min(id) AS part, max(error) AS error FROM part WHERE claim = :claim GROUP BY dest, state
+SELECT dest, state, failed IS NOT NULL AS failed, count(*) AS n, min(id) AS part, max(error) AS error,
+  json_group_array(id) AS ids
+FROM part WHERE claim = :claim GROUP BY dest, state, failed IS NOT NULL
 
 -- name: piece_add
 -- streamed text, as shown

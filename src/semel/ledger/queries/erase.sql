@@ -36,10 +36,14 @@ UPDATE claim SET erased = coalesce(erased, :size), text = '' WHERE id = :id
 -- what left; that it left, and its receipt, stay
 UPDATE part SET op = '{}', error = NULL WHERE id = :id
 
+-- name: erase_failure
+-- what a platform told of it later
+UPDATE event SET payload = NULL, sender = NULL WHERE id = :event
+
 -- name: erase_parts_of
 -- the parts of a claim, with what a step needs
 SELECT p.id, p.line, p.claim, p.n, p.lo, p.hi, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first,
-  p.receipt, p.error, p.marked, p.at, c.session, s.key AS session_key
+  p.receipt, p.error, p.marked, p.failed, p.at, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.claim = :claim ORDER BY p.n
 

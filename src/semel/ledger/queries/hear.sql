@@ -43,3 +43,30 @@ SELECT value FROM cursor WHERE source = :source
 -- read up to here
 INSERT INTO cursor(source, value, at) VALUES(:source, :value, :at)
 ON CONFLICT(source) DO UPDATE SET value = :value, at = :at
+
+-- name: quarantine_add
+-- nobody could use this event
+INSERT INTO quarantine(event, channel, why) VALUES(:event, :channel, :why)
+
+-- name: quarantine_get
+-- whether an event could be used
+SELECT channel, why FROM quarantine WHERE event = :event
+
+-- name: quarantine_list
+-- what nobody could use, the newest first
+SELECT q.event, q.channel, q.why, e.key, e.kind, e.sender, e.payload, e.at, e.repeats
+FROM quarantine q JOIN event e ON e.id = q.event WHERE q.event < :before ORDER BY q.event DESC LIMIT :limit
+
+-- name: entry_of_event
+-- where a session recorded what a source said under this key
+SELECT n.seq, n.role, n.text, n.more, e.sender, e.payload FROM event e
+LEFT JOIN hearing h ON h.event = e.id AND h.session = :session
+LEFT JOIN command c ON c.event = e.id AND c.session = :session
+JOIN entry n ON n.session = :session AND n.seq = coalesce(h.seq, c.seq)
+WHERE e.key = :key AND e.source = :source AND e.key IS NOT NULL
+
+-- name: entry_of_receipt
+-- where a session recorded what a channel gave this receipt for
+SELECT n.seq, n.role, n.text, n.more FROM part p JOIN entry n ON n.claim = p.claim
+WHERE p.receipt = :receipt AND p.receipt IS NOT NULL AND p.channel = :channel AND n.session = :session AND n.claim IS NOT NULL
+ORDER BY p.id DESC LIMIT 1

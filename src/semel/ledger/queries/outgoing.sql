@@ -4,8 +4,8 @@
 -- name: parts_due
 -- What a channel could send or settle now. Parts behind the head of their line wait with `due` = parked.
 -- The index is named: the planner would rather sort all that is queued.
-SELECT p.id, p.line, p.claim, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first, p.receipt, p.error,
-  p.marked, p.at, c.session, s.key AS session_key
+SELECT p.id, p.line, p.claim, p.n, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first, p.receipt, p.error,
+  p.marked, p.failed, p.at, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p INDEXED BY part_due JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.state IN ('queued', 'sending', 'unknown') AND p.state <> 'sending'
   AND p.channel = :channel AND p.due <= :now
@@ -27,13 +27,15 @@ ORDER BY line, id LIMIT 1
 -- name: part_get
 -- One part, with its session.
 SELECT p.id, p.line, p.claim, p.n, p.lo, p.hi, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first,
-  p.receipt, p.error, p.marked, p.at, c.session, s.key AS session_key
+  p.receipt, p.error, p.marked, p.failed, p.at, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.id = :id
 
 -- name: part_depart
--- Durable before the first byte. `due` keeps when this attempt left: where `first` differs, an earlier one may have arrived.
-UPDATE part SET state = :state, attempts = attempts + 1, first = coalesce(first, :now), due = :now, marked = :marked
+-- Durable before the first byte. `due` keeps when this attempt left: where `first` differs, an earlier one may have arrived
+-- (also where both left in one millisecond, or the clock was set back).
+UPDATE part SET state = :state, attempts = attempts + 1, first = coalesce(first, :now), due = max(:now, coalesce(first + 1, :now)),
+  marked = :marked
 WHERE id = :id
 
 -- name: part_wait
@@ -43,7 +45,7 @@ UPDATE part SET due = :due WHERE id = :id
 -- name: part_set
 -- What became of it.
 UPDATE part SET state = :state, due = :due, first = :first, attempts = :attempts, receipt = :receipt, error = :error,
-  marked = :marked
+  marked = :marked, failed = :failed
 WHERE id = :id
 
 -- name: part_join_tail
@@ -57,6 +59,14 @@ SELECT receipt FROM part WHERE id = :id
 -- name: part_by_key
 -- The part a key belongs to.
 SELECT id FROM part WHERE key = :key
+
+-- name: part_of_receipt
+-- what a channel gave this receipt for, the newest
+SELECT id FROM part WHERE receipt = :receipt AND receipt IS NOT NULL AND channel = :channel ORDER BY id DESC LIMIT 1
+
+-- name: part_of_failure
+-- what a platform told of with this event
+SELECT id FROM part WHERE failed = :event AND failed IS NOT NULL
 
 -- name: parts_left_sending
 -- At start-up: attempts whose gateway died. One pass over what is in line, once per start.
@@ -85,22 +95,26 @@ SELECT 1 FROM claim WHERE echo_of = :claim LIMIT 1
 
 -- name: claim_failed_before
 -- Whether another part of this claim failed already, so that its echoes were told of it.
-SELECT 1 FROM part WHERE claim = :claim AND id <> :id AND state IN ('rejected', 'dropped') LIMIT 1
+SELECT 1 FROM part WHERE claim = :claim AND id <> :id AND (state IN ('rejected', 'dropped') OR failed IS NOT NULL) LIMIT 1
 
 -- name: parts_newest
 -- Parts, newest first, with a page size.
 SELECT p.id, p.claim, p.n, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first, p.receipt, p.error,
-  p.marked, p.at, s.key AS session_key
+  p.marked, p.failed, p.at, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.id < :before ORDER BY p.id DESC LIMIT :limit
 
 -- name: parts_newest_in_state
 -- Parts of one state, newest first, with a page size.
 SELECT p.id, p.claim, p.n, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first, p.receipt, p.error,
-  p.marked, p.at, s.key AS session_key
+  p.marked, p.failed, p.at, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.state = :state AND p.id < :before ORDER BY p.id DESC LIMIT :limit
 
 -- name: parts_count
 -- How many parts are in a state: for those that do not grow with the age of the ledger.
 SELECT count(*) AS n FROM part WHERE state = :state
+
+-- name: claim_noticed
+-- whether people were told this there lately
+SELECT 1 FROM claim WHERE dest = :dest AND reason = :reason AND at > :since AND how = 'notice' LIMIT 1

@@ -77,8 +77,9 @@ UPDATE hearing SET turn = :turn WHERE turn = :old
 
 -- name: events_of_turn
 -- what a turn runs over, in order of hearing
-SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq
-FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn ORDER BY h.event
+SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq, n.role, n.more
+FROM hearing h JOIN event e ON e.id = h.event JOIN entry n ON n.session = h.session AND n.seq = h.seq
+WHERE h.turn = :turn ORDER BY h.event
 
 -- name: spawn_add
 -- a process is about to start

@@ -9,7 +9,7 @@ SELECT id FROM part WHERE receipt = :receipt AND receipt IS NOT NULL ORDER BY id
 
 -- name: parts_of_claim
 -- the parts an utterance left in
-SELECT id, n, dest, key, state, due, attempts, first, receipt, error, marked, at FROM part WHERE claim = :claim ORDER BY n
+SELECT id, n, dest, key, state, due, attempts, first, receipt, error, marked, failed, at FROM part WHERE claim = :claim ORDER BY n
 
 -- name: turn_of_epoch
 -- the turn a session ran in an epoch

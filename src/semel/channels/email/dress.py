@@ -1,0 +1,59 @@
+"""Markdown -> HTML for a mail: nothing active in it, and nothing that is fetched from the network when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from semel.channels.markdown import MOST, parse
+
+_TAGS = {
+    *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre"),
+    *("s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+}
+_STYLES = {
+    "<pre>": '<pre style="background:#f5f5f5;padding:8px;white-space:pre-wrap">',
+    "<blockquote>": '<blockquote style="border-left:3px solid #ccc;margin-left:0;padding-left:12px">',
+    "<table>": '<table border="1" cellpadding="4" style="border-collapse:collapse">',
+}
+_PAGE = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"></head><body>\n{}\n</body></html>\n'
+
+
+class _Renderer(RendererHTML):
+    """Images are links: a mail that loads something tells its sender when it is read."""
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        label = self.renderInlineAsText(token.children or [], options, env)
+        return f'<a href="{nh3.clean_text(str(token.attrGet("src") or ""))}">{nh3.clean_text(f"[image: {label}]")}</a>'
+
+
+@cache
+def _options() -> OptionsDict:
+    return MarkdownIt("commonmark", {"html": False, "breaks": True}).options
+
+
+@cache
+def _cleaner() -> nh3.Cleaner:
+    return nh3.Cleaner(
+        tags=_TAGS,
+        attributes={"a": {"href", "title"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}},
+        url_schemes={"http", "https", "mailto", "tel", "xmpp", "matrix"},
+        link_rel=None,
+    )
+
+
+def page(text: str) -> str | None:
+    """The HTML of a whole mail; None where the text is too long to be worth it."""
+    if len(text) > MOST:
+        return None
+    body = _cleaner().clean(_Renderer().render(parse(text), _options(), {}))
+    for tag, styled in _STYLES.items():
+        body = body.replace(tag, styled)
+    return _PAGE.replace("{}", body.strip())

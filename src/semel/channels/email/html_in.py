@@ -1,0 +1,170 @@
+"""HTML of a mail -> text that can be read: what a person saw, in order, with links. Nothing hidden is kept."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from semel.channels.email.html_tokens import Tag, tokens
+
+MOST = 1_000_000
+"""Characters of HTML that are read."""
+
+
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_BLOCKS = _names(
+    "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 "
+    "h4 h5 h6 header hr html li main nav ol p pre section summary table tbody tfoot thead tr ul"
+)
+_APART = _names("blockquote dl h1 h2 h3 h4 h5 h6 ol p pre table ul")
+_VOID = _names("area base br col embed hr img input link meta source track wbr")
+_OMITTED = _names("p li td th tr dd dt")
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|mso-hide\s*:\s*all")
+_LINKS = ("http://", "https://", "mailto:", "tel:")
+_DEEPEST_QUOTE = 20
+
+
+def readable(html: str) -> str:
+    """The text. Quoted mail in it is marked with "> ", links stand behind their words."""
+    reader = _Reader()
+    for token in tokens(html[:MOST].replace("\0", "")):
+        if isinstance(token, str):
+            reader.text_came(token)
+        elif token.end:
+            reader.end_came(token.name)
+        else:
+            reader.tag_came(token)
+    return reader.text()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._lines: list[list[str]] = [[]]
+        self._open: list[tuple[str, bool]] = []  # tag, hidden
+        self._count: Counter[str] = Counter()  # of open tags
+        self._hidden = 0
+        self._quotes = 0
+        self._pre = 0
+        self._lists: list[int | None] = []
+        self._link: tuple[str, int] | None = None  # its address, and the index of its first piece
+        self._mark = ""  # of a list item, before its first word
+
+    def text(self) -> str:
+        whole = "\n".join("".join(line).rstrip() for line in self._lines)
+        return re.sub(r"\n{3,}", "\n\n", whole).strip("\n")
+
+    def tag_came(self, tag: Tag) -> None:
+        name, told = tag.name, tag.attributes
+        hidden = "hidden" in told or bool(_HIDDEN.search(told.get("style", "").lower()))
+        if name in _OMITTED and self._open and self._open[-1][0] == name:
+            self.end_came(name)
+        if name not in _VOID:
+            self._open.append((name, hidden))
+            self._count[name] += 1
+            self._hidden += hidden
+        if not self._hidden and not hidden:
+            self._begin(name, told)
+
+    def _begin(self, tag: str, told: dict[str, str]) -> None:
+        if tag in _BLOCKS:
+            self._break(apart=tag in _APART)
+        match tag:
+            case "br":
+                self._new_line()
+            case "hr":
+                self._write("---")
+                self._break()
+            case "blockquote":
+                self._quotes += 1
+                self._lines[-1] = [self._prefix()]
+            case "pre":
+                self._pre += 1
+            case "ul" | "ol":
+                self._lists.append(1 if tag == "ol" else None)
+            case "li":
+                self._mark = self._next_mark()
+            case "td" | "th" if not self._is_blank():
+                self._write("\t")
+            case "img" if told.get("alt", "").strip():
+                self._write(f"[image: {' '.join(told['alt'].split())[:200]}]")
+            case "a" if told.get("href", "").lower().startswith(_LINKS):
+                self._link = (told["href"], len(self._lines[-1]))
+
+    def end_came(self, name: str) -> None:
+        while self._count[name]:
+            closed, hidden = self._open.pop()
+            self._count[closed] -= 1
+            shown = not self._hidden
+            self._hidden -= hidden
+            if shown:
+                self._end(closed)
+            if closed == name:
+                return
+
+    def _end(self, tag: str) -> None:
+        if tag == "a" and self._link:
+            self._end_link(*self._link)
+            self._link = None
+        if tag == "pre":
+            self._pre -= 1
+        if tag in ("ul", "ol") and self._lists:
+            self._lists.pop()
+        if tag == "blockquote":
+            self._quotes -= 1
+        if tag in _BLOCKS:
+            self._break(apart=tag in _APART)
+
+    def _end_link(self, href: str, begin: int) -> None:
+        words = "".join(self._lines[-1][begin:]).strip()
+        bare = href[:2000].removeprefix("mailto:").removeprefix("tel:").rstrip("/")
+        if words and bare not in (words.rstrip("/"), f"https://{words}", f"http://{words}"):
+            self._write(f" ({bare})")
+        elif not words and bare.startswith("http") and self._is_blank():
+            self._write(bare)
+
+    def text_came(self, text: str) -> None:
+        if self._hidden:
+            return
+        if self._pre > 0:
+            first, *more = text.split("\n")
+            self._write(first)
+            for line in more:
+                self._new_line()
+                self._write(line)
+            return
+        words = re.sub(r"[ \t\r\n\f\xa0\u200b\u200c\u200d\u034f\u00ad\ufeff]+", " ", text)
+        if self._is_blank() or self._lines[-1][-1].endswith((" ", "\t")):
+            words = words.lstrip(" ")
+        self._write(words)
+
+    def _write(self, words: str) -> None:
+        if words:
+            self._lines[-1].append(self._mark + words)
+            self._mark = ""
+
+    def _is_blank(self) -> bool:
+        """Nothing stands on the line but the marks of a quotation: they are its first piece."""
+        return len(self._lines[-1]) <= 1 and not "".join(self._lines[-1]).strip("> ")
+
+    def _new_line(self) -> None:
+        self._lines.append([prefix] if (prefix := self._prefix()) else [])
+
+    def _break(self, *, apart: bool = False) -> None:
+        if self._is_blank():
+            self._lines.pop()
+        self._new_line()
+        if apart and len(self._lines) > 1 and "".join(self._lines[-2]).strip("> "):
+            self._new_line()
+
+    def _prefix(self) -> str:
+        return "> " * min(self._quotes, _DEEPEST_QUOTE)
+
+    def _next_mark(self) -> str:
+        depth = "  " * min(max(0, len(self._lists) - 1), 10)
+        if not self._lists or (number := self._lists[-1]) is None:
+            return f"{depth}- "
+        self._lists[-1] = number + 1
+        return f"{depth}{number}. "

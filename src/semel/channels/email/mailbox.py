@@ -1,0 +1,179 @@
+"""What is asked of a mailbox. Each function runs in a `Line`'s thread and blocks; errors are those of the libraries.
+
+Nothing here marks a mail as read, moves or deletes one, unless `mark_seen` is set. (imap-tools' `flag` and `delete`
+would expunge what people marked as deleted: they are not used.)
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from imaplib import Internaldate2tuple
+from typing import Any
+
+from semel.channels.email.line import Line, MailBox
+
+_UID = re.compile(rb"\bUID (\d+)")
+_SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_FINDS_IN = ("\\all", "\\sent", "\\junk", "\\archive", "\\trash")
+"""Mailboxes that a copy of ours may have been put into, by their special use (RFC 6154)."""
+_HEADERS = "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID REFERENCES IN-REPLY-TO SUBJECT)]"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A mailbox as it was opened. `next` is the UID that its next mail will have."""
+
+    validity: int
+    next: int
+
+
+@dataclass(frozen=True)
+class Lying:
+    """A mail that lies there. `size` in bytes; `at`: when the mailbox got it, seconds since the epoch."""
+
+    uid: int
+    size: int
+    at: float
+
+
+def open_mailbox(box: MailBox, name: str, writes: bool) -> Selected:
+    """Select it. Unless `writes`, the server itself would refuse a change."""
+    box.folder.set(name, readonly=not writes)
+    validity = _number(box, "UIDVALIDITY")
+    following = _number(box, "UIDNEXT")
+    if not following:
+        uids = [int(each) for each in box.uids("ALL", None)]
+        following = max(uids, default=0) + 1
+    return Selected(validity, following)
+
+
+def _number(box: MailBox, name: str) -> int:
+    _, values = box.client.response(name)
+    value = values[-1] if values else None
+    return int(value) if isinstance(value, bytes) and value.isdigit() else 0
+
+
+def after(box: MailBox, uid: int, old: int, since: float) -> list[int]:
+    """The UIDs above that one, lowest first; of those below `old`, of mails that came since that day, or the day
+    before."""
+    found: set[int] = set()
+    if uid + 1 < old:
+        criteria = f"UID {uid + 1}:{old - 1} SINCE {day(since - 86400)}"
+        found.update(each for each in map(int, box.uids(criteria, None)) if uid < each < old)
+    first = max(uid + 1, old)
+    found.update(each for each in map(int, box.uids(f"UID {first}:*", None)) if each >= first)
+    return sorted(found)
+
+
+def lying(box: MailBox, uids: Sequence[int]) -> list[Lying]:
+    """Those of them that are still there, lowest UID first."""
+    if not uids:
+        return []
+    found: dict[int, Lying] = {}
+    for item in _fetch(box, ",".join(map(str, uids)), "(UID RFC822.SIZE INTERNALDATE)"):
+        told = item if isinstance(item, bytes) else item[0]
+        uid, size = _UID.search(told), _SIZE.search(told)
+        if uid and size and int(uid[1]) in uids:
+            when = Internaldate2tuple(told)
+            at = float(time.mktime(when)) if when else 0.0
+            found[int(uid[1])] = Lying(int(uid[1]), int(size[1]), at)
+    return [found[uid] for uid in sorted(found)]
+
+
+def content(box: MailBox, uid: int, most: int) -> bytes | None:
+    """The mail as it came, its first `most` bytes; None: it is gone."""
+    for item in _fetch(box, str(uid), f"(UID BODY.PEEK[]<0.{most}>)"):
+        if isinstance(item, tuple) and b"BODY[]" in item[0].upper():
+            return bytes(item[1])
+    return None
+
+
+def mark_seen(box: MailBox, uids: Iterable[int]) -> None:
+    if listed := ",".join(map(str, uids)):
+        box.client.uid("STORE", listed, "+FLAGS.SILENT", "(\\Seen)")
+
+
+def _fetch(box: MailBox, uids: str, what: str) -> list[Any]:
+    status, items = box.client.uid("FETCH", uids, what)
+    if status != "OK":
+        raise box.client.error(items)
+    return [item for item in items if item]
+
+
+# ---------------------------------------------------------------- news
+
+
+def wait_for_news(box: MailBox, line: Line, seconds: float) -> None:
+    """Until something may have come, at most so long: by IDLE (RFC 2177) where the server has it."""
+    if "IDLE" not in box.client.capabilities:
+        line.wait(seconds)
+        return
+    tag = box.client._command("IDLE")
+    while box.client._get_response() is not None:  # news that came before the server is ready
+        if box.client.tagged_commands[tag]:
+            raise box.client.error(f"the server does not IDLE: {box.client.tagged_commands.pop(tag)!r}")
+    if not _has_read_ahead(box):
+        line.wait(seconds)
+    box.client.send(b"DONE\r\n")
+    box.consume_until_tagged_response(tag)
+
+
+def _has_read_ahead(box: MailBox) -> bool:
+    """Whether the news came in one piece with the server's leave to wait: a poll would not see it."""
+    stream: Any = getattr(box.client, "_file", None) or box.client.file
+    patience = box.client.sock.gettimeout()
+    box.client.sock.settimeout(0)
+    try:
+        return bool(stream.peek(1))
+    except OSError:  # nothing is there, in TLS's words
+        return False
+    finally:
+        box.client.sock.settimeout(patience)
+
+
+# ---------------------------------------------------------------- looking for a mail
+
+
+def find(box: MailBox, places: Sequence[str], id: str, since: float) -> str | None:
+    """The mailbox that holds the mail of that Message-ID, looked for in each of `places` and in those of special use.
+
+    Raises where one of them cannot be searched: then nobody can tell.
+    """
+    for name in dict.fromkeys((*places, *special(box, _FINDS_IN))):
+        box.folder.set(name, readonly=True)
+        if box.uids(f'SINCE {day(since - 2 * 86400)} HEADER Message-ID "{id}"', None):
+            return name
+    return None
+
+
+def special(box: MailBox, uses: Sequence[str]) -> list[str]:
+    """The mailboxes of these special uses, as far as the server marks them."""
+    return [
+        each.name
+        for each in box.folder.list()
+        if {flag.lower() for flag in each.flags} & set(uses) and "\\noselect" not in map(str.lower, each.flags)
+    ]
+
+
+def newest_headers(box: MailBox, mailbox: str, sender: str, most: int) -> list[bytes]:
+    """The headers that make a thread, of the newest mails from that address, newest first."""
+    box.folder.set(mailbox, readonly=True)
+    quoted = sender.replace("\\", "\\\\").replace('"', '\\"')
+    uids = sorted((int(each) for each in box.uids(f'FROM "{quoted}"', None)), reverse=True)[:most]
+    if not uids:
+        return []
+    found: dict[int, bytes] = {}
+    for item in _fetch(box, ",".join(map(str, uids)), f"(UID {_HEADERS})"):
+        if isinstance(item, tuple) and (uid := _UID.search(item[0])):
+            found[int(uid[1])] = bytes(item[1])
+    return [found[uid] for uid in sorted(found, reverse=True)]
+
+
+def day(at: float) -> str:
+    """As SEARCH writes it (RFC 3501, date): not by this machine's language."""
+    when = time.gmtime(max(0.0, at))
+    return f"{when.tm_mday:02d}-{_MONTHS[when.tm_mon - 1]}-{when.tm_year}"

@@ -1,0 +1,87 @@
+"""The channel: three methods, typing, and a table of facts."""
+
+from __future__ import annotations
+
+import logging
+
+from semel.channels.http import CONNECT
+from semel.channels.matrix.account import Account
+from semel.channels.matrix.content import LONGEST
+from semel.channels.matrix.cursor import Cursor
+from semel.channels.matrix.finding import find
+from semel.channels.matrix.hearing import Hearing
+from semel.channels.matrix.invitations import Invitations
+from semel.channels.matrix.media import Fetcher
+from semel.channels.matrix.reader import Reader
+from semel.channels.matrix.rooms import Rooms
+from semel.channels.matrix.sending import UPLOAD, Sending, unknown
+from semel.channels.matrix.settings import MatrixSettings
+from semel.channels.matrix.sync import Sync
+from semel.channels.matrix.wire import Link
+from semel.channels.matrix.writer import Writer
+from semel.gateway.ports import Caps, Inbox, Op, Receipt, Safety
+
+_log = logging.getLogger("semel.channels.matrix")
+
+
+class MatrixChannel:
+    """One account on a homeserver."""
+
+    def __init__(self, name: str, settings: MatrixSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.account = Account(name, settings)
+        self._writer = Writer(self.account)
+        self._sending = Sending(self._writer)
+        self.caps = Caps(
+            safety=Safety.IDEMPOTENT,
+            max_len=LONGEST,
+            unit="byte",
+            key_life=settings.key_life,
+            settle=5.0,
+            finds=True,
+            pace=settings.pace,
+            timeout=4 * (CONNECT + settings.timeout) + UPLOAD,
+            edits=True,
+            deletes=True,
+            reactions=True,
+            typing=True,
+            threads=True,
+            files=True,
+            file_limit=settings.file_limit,
+            dialect="matrix",
+        )
+
+    def __repr__(self) -> str:
+        return f"<MatrixChannel {self.name} at {self.settings.homeserver}, {self.account!r}>"
+
+    async def run(self, inbox: Inbox) -> None:
+        """Hear until cancelled. Raises Offline or Denied, and what the inbox raises."""
+        told = await inbox.cursor()
+        async with Link.open(self.settings.base, self.settings.timeout) as link:
+            reader = Reader(link, self.account)
+            me = await reader.begin()
+            cursor = None if told is None else Cursor.load(told, me.id)
+            if told is not None and cursor is None:
+                _log.warning("%s was read as another account before: %s begins at the present", self.name, me.id)
+            rooms = Rooms(reader)
+            hearing = Hearing(reader, rooms, inbox, Fetcher(reader, self.settings.file_limit))
+            waiting = cursor.invites if cursor is not None else {}
+            invitations = Invitations(self.account, inbox, self.settings.join, waiting)
+            self._sending.known = rooms.sure
+            try:
+                await Sync(reader, hearing, invitations, inbox).run(cursor)
+            finally:
+                self._sending.known = unknown
+
+    async def send(self, op: Op) -> Receipt:
+        """Exactly one request that can be seen. Raises NotSent, Rejected or Unknown."""
+        return await self._sending.send(op)
+
+    async def find(self, op: Op, since: float) -> Receipt | None:
+        """None: it was not sent since then, and that is sure. Raises NotSent, Rejected or Unknown."""
+        return await find(self._writer, self._sending, op, since)
+
+    async def typing(self, address: str) -> None:
+        """Shows for some seconds that an answer is on its way. May fail."""
+        await self._sending.typing(address)

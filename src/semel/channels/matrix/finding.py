@@ -1,0 +1,59 @@
+"""Was it sent? The room is read backwards, through to the last page.
+
+A message of ours is known by its transaction id, which the device that sent it is told, or by the key in its content,
+which everybody is. What is older than `since` cannot be it; the homeserver's clock is given ten minutes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from semel.channels.matrix.reading import KEY
+from semel.channels.matrix.sending import Sending
+from semel.channels.matrix.wire import query, room_path
+from semel.channels.matrix.writer import Writer
+from semel.gateway.ports import Op, Receipt, Unknown
+
+CLOCK = 600.0
+PAGE = "100"
+
+
+async def find(writer: Writer, sending: Sending, op: Op, since: float) -> Receipt | None:
+    """None: it was not sent since then, and that is sure. Raises NotSent, Rejected or Unknown."""
+    me = await writer.me()
+    room = await _room(sending, op.address)
+    if room is None:
+        return None
+    only = json.dumps({"senders": [me.id]}, separators=(",", ":"))
+    at: dict[str, str] = {}
+    while True:
+        reply = await writer.read(room_path(room, "messages") + query(dir="b", limit=PAGE, filter=only, **at))
+        if reply.status >= 300 or not isinstance(reply.data.get("chunk"), list):
+            raise Unknown(f"the homeserver does not show the room: {reply.refusal()}")
+        for event in reply.data["chunk"]:
+            if _is(event, me.id, op.key):
+                return Receipt(str(event["event_id"]))
+            if isinstance(event, dict) and event.get("origin_server_ts", 0) / 1000 < since - CLOCK:
+                return None
+        end = reply.data.get("end")
+        if not isinstance(end, str) or end == at.get("from"):
+            return None
+        at = {"from": end}
+
+
+def _is(event: Any, me: str, key: str) -> bool:
+    if not isinstance(event, dict) or event.get("sender") != me:
+        return False
+    return key in (_field(event.get("unsigned"), "transaction_id"), _field(event.get("content"), KEY))
+
+
+def _field(part: Any, name: str) -> Any:
+    return part.get(name) if isinstance(part, dict) else None
+
+
+async def _room(sending: Sending, address: str) -> str | None:
+    """Where it would be; None: that room was never made, so nothing was sent there."""
+    if address.startswith("@"):
+        return await sending.direct.find(address)
+    return (await sending.place(address)).room

@@ -1,0 +1,121 @@
+"""Markdown -> org.matrix.custom.html: what the spec lets clients show ("m.room.message msgtypes"), and nothing else.
+
+A picture from the network becomes a link: nothing is loaded that nobody asked for. A user id becomes a link that
+clients show as a name, and is told beside the text (`m.mentions`), so that the person is notified; `@room` notifies
+nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from urllib.parse import quote, unquote
+
+import nh3
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from semel.channels.markdown import MOST, parse
+
+TAGS = {
+    "del", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "p", "a", "ul", "ol", "li", "strong", "em", "s", "code",
+    "hr", "br", "table", "thead", "tbody", "tr", "th", "td", "pre",
+}  # fmt: skip
+ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "code": {"class"}}
+SCHEMES = {"http", "https", "ftp", "mailto", "magnet"}
+_USER = re.compile(r"(?<![\w@/.:#])@[a-z0-9._=/+-]+:(?:[A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(?::\d{1,5})?(?![\w-])")
+_LINKED = "https://matrix.to/#/"
+_INSIDE = "inside a link"
+_OPTIONS = OptionsDict(
+    {
+        "maxNesting": 20, "html": False, "linkify": False, "typographer": False, "quotes": "", "xhtmlOut": False,
+        "breaks": True, "langPrefix": "language-", "highlight": None, "store_labels": False,
+    }
+)  # fmt: skip
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""No client shows them; some homeservers refuse them."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """`html` is None where the text has no formatting, or is too long for it. `mentions`: user ids."""
+
+    body: str
+    html: str | None = None
+    mentions: tuple[str, ...] = ()
+
+
+def render(text: str) -> Rendered:
+    """A message as clients show it. The body is the text as it was written: Markdown is readable as it stands."""
+    body = _CONTROL.sub("", text)
+    if len(body) > MOST:
+        return Rendered(body)
+    tokens = parse(body)
+    mentions = tuple(dict.fromkeys(_found(tokens)))
+    if not mentions and all(_plain(token) for token in tokens):
+        return Rendered(body)
+    html = _cleaner().clean(_Renderer().render(tokens, _OPTIONS, {})).strip()
+    return Rendered(body, html, mentions)
+
+
+class _Renderer(RendererHTML):
+    def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        text = tokens[idx].content
+        out, at = [], 0
+        for found in () if tokens[idx].meta.get(_INSIDE) else _USER.finditer(text):
+            href = _LINKED + quote(found[0], safe="@:")
+            out += [_escape(text[at : found.start()]), f'<a href="{_escape(href)}">{_escape(found[0])}</a>']
+            at = found.end()
+        return "".join(out) + _escape(text[at:])
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        src = str(token.attrGet("src") or "")
+        label = self.renderInlineAsText(token.children or [], options, env) or src
+        return f'<a href="{_escape(src)}">{_escape(label)}</a>'
+
+
+@cache
+def _cleaner() -> nh3.Cleaner:
+    return nh3.Cleaner(
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        url_schemes=SCHEMES,
+        url_relative="deny",
+        link_rel=None,
+        attribute_filter=_attribute,
+    )
+
+
+def _attribute(tag: str, name: str, value: str) -> str | None:
+    return value if (tag, name) != ("code", "class") or value.startswith("language-") else None
+
+
+def _plain(token: Token) -> bool:
+    """Whether it looks the same without formatting."""
+    if token.type == "inline":
+        return all(child.type in ("text", "softbreak") for child in token.children or [])
+    return token.type in ("paragraph_open", "paragraph_close") and token.level == 0
+
+
+def _found(tokens: Sequence[Token]) -> Iterator[str]:
+    """The people that a text names, by id or by a link; text inside a link is marked as such."""
+    for block in tokens:
+        depth = 0
+        for token in block.children or []:
+            depth += (token.type == "link_open") - (token.type == "link_close")
+            if token.type == "link_open":
+                href = str(token.attrGet("href") or "")
+                if href.startswith(_LINKED) and _USER.fullmatch(user := unquote(href.removeprefix(_LINKED))):
+                    yield user
+            elif token.type == "text" and depth:
+                token.meta[_INSIDE] = True
+            elif token.type == "text":
+                yield from _USER.findall(token.content)
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

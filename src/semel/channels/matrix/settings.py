@@ -1,0 +1,93 @@
+"""What a Matrix account is configured with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+import httpx2
+
+from semel.channels.http import is_public
+
+USER = re.compile(r"@[^:\s\x00-\x1f\x7f]{1,200}:[A-Za-z0-9.:\[\]-]{1,230}")
+"""A user id: @localpart:server (historical ones have odd localparts)."""
+DEVICE = "SEMEL"
+_DEVICE = re.compile(r"[A-Za-z0-9._~-]{1,64}")
+
+
+@dataclass(frozen=True)
+class MatrixSettings:
+    """`[channels.NAME]` with `kind = "matrix"`. Times are seconds, sizes bytes.
+
+    It needs `homeserver`, and either `token` or `user` and `password`.
+    """
+
+    homeserver: str  # its address for clients, like https://matrix.example.org
+    user: str = ""  # @bot:example.org
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)  # an access token, instead of a password
+    device: str = ""  # the device that a login keeps, or that the token should belong to
+    join: Literal["known", "all", "never"] = "known"  # whose invitations are accepted
+    notices: bool = False  # what is said is m.notice, which other bots do not answer
+    file_limit: int = 50_000_000  # of one file, received or sent
+    key_life: float = 86400.0  # how long the homeserver remembers a transaction id
+    timeout: float = 30.0  # for an answer, once connected
+    pace: float = 0.0  # least time between two messages to one address
+    allow_http: bool = False  # http:// to a homeserver beyond this machine
+
+    def __post_init__(self) -> None:
+        _check_homeserver(self.homeserver, self.allow_http)
+        if (self.password is None) == (self.token is None):
+            raise ValueError("give either token, or user and password")
+        if self.password is not None and not self.user:
+            raise ValueError("a password needs user, like @bot:example.org")
+        if self.user and not USER.fullmatch(self.user):
+            raise ValueError(f"user is {self.user!r}; a Matrix user is like @bot:example.org")
+        if "" in (self.password, self.token):
+            raise ValueError("the password or token is empty")
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and " " not in self.token):
+            raise ValueError("token holds characters that no access token has; copy it again")
+        if self.device and not _DEVICE.fullmatch(self.device):
+            raise ValueError(f"device is {self.device!r}; it is 1 to 64 of A-Z a-z 0-9 . _ ~ -")
+        if not 1 <= self.file_limit <= 10**9:
+            raise ValueError("file_limit should be 1 to 1000000000 bytes")
+        for name in ("key_life", "timeout", "pace"):
+            if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
+                raise ValueError(f"{name} should be a number of seconds")
+
+    @property
+    def base(self) -> str:
+        """The homeserver's address without a slash at its end."""
+        return self.homeserver.rstrip("/")
+
+    @property
+    def pinned(self) -> str:
+        """The device of a login: transaction ids are known to it alone, so it has to stay the same."""
+        return self.device or DEVICE
+
+
+def _check_homeserver(text: str, allow_http: bool) -> None:
+    try:
+        url = httpx2.URL(text)
+    except httpx2.InvalidURL as bad:
+        raise ValueError(f"homeserver is not a URL: {bad}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("homeserver should begin with https:// and name a host, like https://matrix.example.org")
+    if url.username or url.password or url.query or url.fragment:
+        raise ValueError("homeserver should be an address alone, without a user, a query or a fragment")
+    if "/_matrix" in url.path:
+        raise ValueError("homeserver should end before /_matrix")
+    if url.scheme == "http" and not allow_http and not _near(url.host):
+        raise ValueError(
+            f"http:// would show the password to everybody on the way to {url.host}: "
+            "use https://, or set allow_http = true"
+        )
+
+
+def _near(host: str) -> bool:
+    """This machine, its own network, or a name of that network."""
+    try:
+        return not is_public(host)
+    except ValueError:
+        return "." not in host or host.endswith((".localhost", ".local", ".internal", ".lan", ".home.arpa"))

@@ -1,0 +1,91 @@
+"""The files that came with messages, fetched and kept before the messages are put."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from semel.channels.telegram.api import Api
+from semel.channels.telegram.hear import Draft
+from semel.channels.telegram.words import FETCH, Wanted
+from semel.gateway.ports import Inbox, Incoming, Kept, Missing, NotSent, Offline, Person, TooLarge, Unknown
+
+SIDE_BY_SIDE = 4
+TRIES = 3
+"""Failures of one file, after which its message comes without it."""
+LONGEST = 120.0
+"""Seconds that one file may take."""
+
+
+class Fetcher:
+    """Fetches files. What fails in passing ends the run (nothing was acknowledged), a few times; then it is missing."""
+
+    def __init__(self, api: Api, fetch: bool) -> None:
+        self._api = api
+        self._fetch = fetch
+        self._failed: Counter[str] = Counter()  # by file id
+
+    async def complete(self, drafts: Sequence[Draft], inbox: Inbox) -> list[Incoming]:
+        """The drafts with their files, in order. Raises Offline, and what the inbox raises."""
+        room = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        async def one(wanted: Wanted, what: Incoming) -> Kept | Missing:
+            async with room:
+                return await self._one(wanted, what.sender, what.address if what.group else "", inbox)
+
+        got = await asyncio.gather(
+            *(one(wanted, draft.what) for draft in drafts for wanted in draft.files), return_exceptions=True
+        )
+        for each in got:
+            if isinstance(each, BaseException):
+                raise each
+        files = iter([each for each in got if not isinstance(each, BaseException)])
+        return [replace(draft.what, files=tuple(next(files) for _ in draft.files)) for draft in drafts]
+
+    async def _one(self, wanted: Wanted, sender: Person | None, group: str, inbox: Inbox) -> Kept | Missing:
+        if not self._fetch:
+            return _missing(wanted, "files are not fetched here: the setting `fetch` is off")
+        if wanted.size > FETCH:
+            return _missing(wanted, "it is larger than the 20 MB that Telegram gives to bots")
+        if sender is None or not await inbox.known(sender, group):
+            return _missing(wanted, "it was not fetched: its sender is not known here")
+        try:
+            async with asyncio.timeout(LONGEST):
+                return await self._got(wanted, inbox)
+        except TooLarge:
+            return _missing(wanted, "it is larger than what is kept")
+        except (Offline, NotSent, Unknown, TimeoutError) as lost:
+            return self._lost(wanted, lost)
+
+    async def _got(self, wanted: Wanted, inbox: Inbox) -> Kept | Missing:
+        reply = await self._api.call("getFile", {"file_id": wanted.id})
+        if not reply.ok and 400 <= reply.status < 500 and reply.status != 429 and reply.read:
+            return _missing(wanted, f"Telegram does not give it: {reply.said}")
+        if not reply.ok or not isinstance(reply.result, dict):
+            raise Offline(f"Telegram does not tell where a file is: HTTP {reply.status}", reply.retry_after)
+        path = str(reply.result.get("file_path") or "")
+        if not path or path.startswith("/"):
+            return _missing(wanted, "the Bot API server keeps it on its own disk (it runs with --local)")
+        async with aclosing(self._api.download(path)) as content:
+            kept = await inbox.keep(wanted.name, wanted.mime, content, FETCH)
+        told = int(reply.result.get("file_size") or kept.size)
+        if kept.size != told:
+            raise Offline(f"a file broke off: {kept.size} of {told} bytes came")
+        self._failed.pop(wanted.id, None)
+        return kept
+
+    def _lost(self, wanted: Wanted, lost: Exception) -> Missing:
+        """Raises Offline, but for the last time."""
+        self._failed[wanted.id] += 1
+        if self._failed[wanted.id] < TRIES:
+            again = lost if isinstance(lost, Offline) else Offline(str(lost) or "a file took too long to fetch")
+            raise again
+        del self._failed[wanted.id]
+        return _missing(wanted, f"it could not be fetched: {str(lost) or 'it took too long'}")
+
+
+def _missing(wanted: Wanted, why: str) -> Missing:
+    return Missing(wanted.name, why, wanted.mime)

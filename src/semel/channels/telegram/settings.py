@@ -1,0 +1,50 @@
+"""What `[channels.NAME]` may hold with `kind = "telegram"`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import httpx2
+
+API = "https://api.telegram.org"
+LONGEST = 50.0
+"""Seconds for which Telegram holds a poll open at most."""
+_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
+
+
+@dataclass(frozen=True)
+class TelegramSettings:
+    """Times are seconds."""
+
+    token: str = field(repr=False)  # what BotFather gave: 123456:AA...
+    api: str = API  # or a Bot API server of one's own
+    poll: float = LONGEST  # how long a request for news is held open
+    timeout: float = 30.0  # for an answer, once connected
+    pace: float = 1.0  # least time between two messages to one chat
+    previews: bool = False  # whether links show a preview of where they lead
+    fetch: bool = True  # whether files that people send are fetched
+
+    def __post_init__(self) -> None:
+        if not _TOKEN.fullmatch(self.token):
+            raise ValueError("token should be what BotFather gave, like 123456:AA...; ask it with /token")
+        object.__setattr__(self, "api", self.api.rstrip("/"))
+        try:
+            url = httpx2.URL(self.api)
+        except httpx2.InvalidURL as bad:
+            raise ValueError(f"api is not a URL: {bad}") from None
+        if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
+            raise ValueError(f"api should begin with https:// or http:// and name a host, like {API}")
+        if url.username or url.password:
+            raise ValueError("api should hold no user name or password")
+        if not 0 <= self.poll <= LONGEST:
+            raise ValueError(f"poll should be at most {LONGEST:g} seconds: Telegram holds no request open for longer")
+        if not 0 < self.timeout < 10**6:
+            raise ValueError("timeout should be a number of seconds above 0")
+        if not 0 <= self.pace < 10**6:
+            raise ValueError("pace should be a number of seconds")
+
+    @property
+    def account(self) -> str:
+        """Which bot it is: its id stands at the head of the token."""
+        return f"bot {self.token.partition(':')[0]} at {httpx2.URL(self.api).host}"

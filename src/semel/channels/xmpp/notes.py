@@ -1,0 +1,178 @@
+"""From notes to what the inbox takes: which message is meant, which files came with it, what changed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree.ElementTree import Element, tostring
+
+from semel.channels.xmpp.book import OURS
+from semel.channels.xmpp.files import fetch
+from semel.channels.xmpp.lookup import Lookup, own_key
+from semel.channels.xmpp.reading import Note
+from semel.gateway.ports import Inbox, Incoming, Kept, Missing, Person
+
+log = logging.getLogger(__name__)
+EMOJI = 40
+"""Characters of a reaction; a longer one is no emoji."""
+PATIENCE = 120.0
+"""Seconds for all files of a page of messages: a slow one must not hold up what people say."""
+FILES = 10
+"""Linked files of one message that are fetched."""
+
+
+@dataclass
+class Teller:
+    """Tells the inbox what notes say."""
+
+    inbox: Inbox
+    lookup: Lookup
+    until: float = 0.0  # the loop's time at which no more files are fetched
+    titles: dict[str, str] = field(default_factory=dict)  # what rooms are called
+
+    def hurry(self) -> None:
+        """A new page: its files together may take so long."""
+        self.until = asyncio.get_running_loop().time() + PATIENCE
+
+    async def tell(self, note: Note, key: str, at: float, message: Element) -> list[Incoming]:
+        """What came of it; `key`: what the message is kept under. Raises Offline, and what the store raises."""
+        self.lookup.learn(note, key)
+        match note.kind:
+            case "own":
+                return [Incoming("echo", note.ids[0], note.address, at=at, of=own_key(note, key))] if note.ids else []
+            case "bounce":
+                return self._came_back(note, at)
+            case "delete":
+                return await self._deletion(note, key, at)
+            case "reactions":
+                return await self._reactions(note, key, at)
+            case "unreadable":
+                return await self._unreadable(note, key, at, message)
+        return [await self._text(note, key, at)]
+
+    def _came_back(self, note: Note, at: float) -> list[Incoming]:
+        """A message of ours failed after our server took it: another one, or the person's, has not accepted it.
+
+        A room has refused what it does not show: that is looked up.
+        """
+        if not note.ids or note.address in self.lookup.rooms:
+            return []
+        why = f"{note.address}: {note.why}"
+        return [Incoming("failed", failed_key(note), text=why, at=at, of=note.ids[0])]
+
+    async def _text(self, note: Note, key: str, at: float) -> Incoming:
+        of, to_us = await self._meant(note)
+        return Incoming(
+            "edit" if note.kind == "edit" else "message",
+            key,
+            note.address,
+            note.sender,
+            note.text,
+            at,
+            of,
+            note.group,
+            note.mentioned or to_us,
+            files=await self._files(note),
+            title=self.titles.get(note.address, ""),
+            data=_data(note),
+        )
+
+    async def _meant(self, note: Note) -> tuple[str | None, bool]:
+        """Which message it corrects or answers, and whether that one was ours."""
+        assert note.sender is not None
+        if not note.ref:
+            return None, False
+        if note.kind == "edit":  # nobody corrects what another wrote
+            return await self.lookup.key(note.address, (note.sender.id,), note.ref) or note.ref, False
+        if note.group:
+            key = f"{note.address}/{note.ref}"
+            written = self.lookup.book.written(note.address, key)
+            return key, written is not None and written.author == OURS
+        found = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref)
+        return found or note.ref, False
+
+    async def _deletion(self, note: Note, key: str, at: float) -> list[Incoming]:
+        """Only who wrote a message takes it back: in a room, anybody could name its id."""
+        assert note.sender is not None
+        if note.group:
+            of: str | None = f"{note.address}/{note.ref}"
+            written = await self.lookup.written(note.address, of or "")
+            if written is None or written.author != note.sender.id:
+                return []
+        else:
+            of = await self.lookup.key(note.address, (note.sender.id,), note.ref)
+        return [Incoming("delete", key, note.address, note.sender, at=at, of=of, group=note.group)] if of else []
+
+    async def _reactions(self, note: Note, key: str, at: float) -> list[Incoming]:
+        """A stanza tells all reactions that somebody has to a message: told on is what changed (XEP-0444, 3.2)."""
+        assert note.sender is not None
+        if not note.ref:
+            return []
+        if note.group:
+            of = f"{note.address}/{note.ref}"
+        else:
+            of = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref) or note.ref
+        now = tuple(emoji for emoji in note.emojis if len(emoji) <= EMOJI)
+        before = self.lookup.book.reacted(note.address, of, note.sender.id, now)
+        changed = [(emoji, False) for emoji in now if emoji not in (before or ())]
+        changed += [(emoji, True) for emoji in (before or ()) if emoji not in now]
+        if before is None and not now:
+            changed = [("", True)]  # taken back; which, was before we knew
+        return [
+            Incoming(
+                "reaction", f"{key}#{n}", note.address, note.sender, emoji, at, of, note.group, removed=removed
+            )
+            for n, (emoji, removed) in enumerate(changed)
+        ]  # fmt: skip
+
+    async def _unreadable(self, note: Note, key: str, at: float, message: Element) -> list[Incoming]:
+        """Kept, if it is from somebody who may speak here: strangers must not fill the disk."""
+        if note.sender is not None and not await self._known(note, note.sender):
+            return []
+        log.warning("a message from %s cannot be read: %s", note.source, note.why)
+        return [
+            Incoming("unreadable", key, note.address, note.sender, at=at, raw=tostring(message), why=note.why)
+        ]  # fmt: skip
+
+    async def _known(self, note: Note, sender: Person) -> bool:
+        return await self.inbox.known(sender, note.address if note.group else "")
+
+    async def _files(self, note: Note) -> tuple[Kept | Missing, ...]:
+        assert note.sender is not None
+        if not note.links:
+            return ()
+        if not await self._known(note, note.sender):
+            return tuple(Missing(link.rpartition("/")[2][:200] or "file", "not fetched for a stranger")
+                         for link in note.links[:FILES])  # fmt: skip
+        return tuple([await self._file(link) for link in note.links[:FILES]])
+
+    async def _file(self, link: str) -> Kept | Missing:
+        try:
+            async with asyncio.timeout_at(self.until):
+                return await fetch(link, self.inbox, self.lookup.session)
+        except TimeoutError:
+            return Missing(link.rpartition("/")[2][:200] or "file", "it took too long to come")
+
+
+def _data(note: Note) -> dict[str, Any]:
+    """What answering it will need."""
+    told = {"from": note.source, "id": note.ids[0] if note.ids else "", "thread": note.thread, "links": note.links}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items() if value}
+
+
+def failed_key(note: Note) -> str:
+    """A key for the news that a message came back: a server may tell it live and out of the archive."""
+    return _short(f"failed/{note.address}/{note.ids[0]}")
+
+
+def unkept_key(note: Note, other: str) -> str:
+    """A key for what no archive has: its place, its author and the id that they gave it; else `other`."""
+    author = note.sender.id if note.sender is not None else OURS
+    return _short(f"{note.address}/{author}/{note.ids[0] if note.ids else other}")
+
+
+def _short(key: str) -> str:
+    return key if len(key) <= 400 else hashlib.blake2b(key.encode(), digest_size=24).hexdigest()

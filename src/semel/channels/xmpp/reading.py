@@ -1,0 +1,221 @@
+"""One message stanza, as a note of what somebody did. Pure: no clock, no connection.
+
+Where it comes from (live, or out of an archive) and when is told by whoever calls; what else must be looked up
+(which message a correction means) is done later, in `notes`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+from xml.etree.ElementTree import Element
+
+from semel.channels.xmpp import jids
+from semel.channels.xmpp.rooms import Occupant, Room
+from semel.channels.xmpp.xml import (
+    CLIENT,
+    CORRECT,
+    FALLBACK,
+    FASTEN,
+    IDS,
+    MUC_USER,
+    OOB,
+    REACTIONS,
+    REFERENCE,
+    REPLY,
+    RETRACT,
+    RETRACT_0,
+    child,
+    error_of,
+    every,
+    said,
+)
+from semel.gateway.ports import Person
+
+ENCRYPTED = {
+    "eu.siacs.conversations.axolotl": "OMEMO",
+    "urn:xmpp:omemo:1": "OMEMO",
+    "urn:xmpp:omemo:2": "OMEMO",
+    "jabber:x:encrypted": "OpenPGP",
+    "urn:xmpp:openpgp:0": "OpenPGP",
+}
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a message says, in its own words: `ref` is what it says about another message, not yet looked up."""
+
+    kind: Literal["message", "edit", "delete", "reactions", "own", "bounce", "unreadable"]
+    address: str
+    source: str = ""  # full address of the sender
+    sender: Person | None = None
+    ids: tuple[str, ...] = ()  # what it was written with: origin-id, then the stanza's id
+    text: str = ""
+    ref: str = ""
+    emojis: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    thread: str = ""
+    group: bool = False
+    mentioned: bool = False
+    answers_us: bool = False
+    why: str = ""
+
+
+def read(message: Element, me: str, room: Room | None = None, live: Occupant | None = None) -> Note | None:
+    """The note of a message to our account `me` (bare), or in a room; None: it says nothing (a marker, a typing sign).
+
+    `live`: who had the nick when it came, for a message in a room.
+    """
+    kind, source = message.get("type", "normal"), message.get("from", "")
+    if kind == "headline":
+        return None
+    if kind == "error":
+        return Note("bounce", jids.bare(source), source, ids=_ids(message), why=_came_back(message))
+    if (kind == "groupchat") != (room is not None):
+        return None
+    if room is not None:
+        return _in_room(message, room, source, live)
+    if jids.bare(source) in (me, ""):
+        return Note("own", jids.bare(message.get("to", "")), source, ids=_ids(message))
+    x = child(message, "x", MUC_USER)
+    if x is not None:
+        return _private(message, source) if child(x, "invite", MUC_USER) is None else None
+    return _meaning(message, Note("message", jids.bare(source), source, Person(jids.bare(source)), _ids(message)))
+
+
+def _came_back(message: Element) -> str:
+    """Why, for people."""
+    _, condition, text = error_of(message)
+    return f"{condition} ({text[:200]})" if text else condition
+
+
+def _in_room(message: Element, room: Room, source: str, live: Occupant | None) -> Note | None:
+    if not jids.resource(source):
+        return None  # the room itself: its subject, a notice
+    who = room.author(message, live)
+    if room.is_own(who):
+        return Note("own", room.jid, source, ids=_ids(message), group=True)
+    note = Note("message", room.jid, source, room.person(who), _ids(message), group=True)
+    found = _meaning(message, note)
+    if found is None or found.kind not in ("message", "edit"):
+        return found
+    text, named = _for_us(found.text, room.nick)
+    named = named or _refers(message, room) or found.answers_us
+    return _with(found, text=text, mentioned=named)
+
+
+def _private(message: Element, source: str) -> Note | None:
+    if not said(message, "body"):
+        return None
+    who = Person(source, jids.resource(source))
+    why = "a private message through a room: who wrote it has no lasting address; write to the account itself"
+    return Note("unreadable", jids.bare(source), source, who, _ids(message), why=why)
+
+
+def _meaning(message: Element, note: Note) -> Note | None:
+    """What an ordinary message does. The order matters: a retraction or a reaction may carry a text for old clients."""
+    hidden = _encryption(message)
+    if hidden is not None:
+        return _with(note, kind="unreadable", why=_unread(hidden)) if hidden else None
+    retracted = _retracted(message)
+    if retracted:
+        return _with(note, kind="delete", ref=retracted)
+    reactions = child(message, "reactions", REACTIONS)
+    if reactions is not None:
+        emojis = dict.fromkeys(filter(None, (each.text for each in every(reactions, "reaction", REACTIONS))))
+        return _with(note, kind="reactions", ref=reactions.get("id", ""), emojis=tuple(emojis)[:20])
+    return _written(message, note)
+
+
+def _written(message: Element, note: Note) -> Note | None:
+    replaced, reply = child(message, "replace", CORRECT), child(message, "reply", REPLY)
+    links = tuple(dict.fromkeys(filter(None, (said(x, "url", OOB).strip() for x in every(message, "x", OOB)))))
+    text = _without_quote(message) if reply is not None else said(message, "body")
+    text = "" if text.strip() in links else text
+    if not text.strip() and not links:
+        return None
+    note = _with(note, text=text, links=links, thread=said(message, "thread")[:200])
+    if replaced is not None and replaced.get("id"):
+        return _with(note, kind="edit", ref=replaced.get("id", ""))
+    if reply is not None:
+        return _with(note, ref=reply.get("id", ""))
+    return note
+
+
+def _with(note: Note, **changed: object) -> Note:
+    return Note(**{**note.__dict__, **changed})
+
+
+def _ids(message: Element) -> tuple[str, ...]:
+    origin = child(message, "origin-id", IDS)
+    both = (origin.get("id", "") if origin is not None else "", message.get("id", ""))
+    return tuple(dict.fromkeys(filter(None, both)))
+
+
+def _encryption(message: Element) -> str | None:
+    """By what it is encrypted; "": it only carries keys; None: it is not."""
+    for each in message:
+        space, _, name = each.tag.removeprefix("{").partition("}")
+        if space in ENCRYPTED and name in ("encrypted", "x", "openpgp"):
+            keys_only = name == "encrypted" and child(each, "payload", space) is None
+            return "" if keys_only and not said(message, "body") else ENCRYPTED[space]
+    return None
+
+
+def _unread(hidden: str) -> str:
+    return f"it is encrypted with {hidden}, which this channel cannot read: switch that off for this conversation"
+
+
+def _retracted(message: Element) -> str:
+    """The id of what its sender takes back (XEP-0424, and as it was before version 0.4)."""
+    retract = child(message, "retract", RETRACT)
+    if retract is not None:
+        return retract.get("id", "")
+    apply = child(message, "apply-to", FASTEN)
+    return apply.get("id", "") if apply is not None and child(apply, "retract", RETRACT_0) is not None else ""
+
+
+def _without_quote(message: Element) -> str:
+    """The body without the quotation that is there for clients which know no replies (XEP-0461, 3)."""
+    text = said(message, "body")
+    for fallback in every(message, "fallback", FALLBACK):
+        if fallback.get("for") != REPLY:
+            continue
+        part = child(fallback, "body", FALLBACK)
+        start, end = (_number(part.get(name)) for name in ("start", "end")) if part is not None else (-1, -1)
+        if 0 <= start <= end <= len(text) and (text[:start] + text[end:]).strip():
+            return text[:start] + text[end:]
+    return text
+
+
+def _number(value: str | None) -> int:
+    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 10 else -1
+
+
+def _for_us(text: str, nick: str) -> tuple[str, bool]:
+    """The text without our name at its beginning or behind a command, and whether it names us at all."""
+    name = re.escape(nick)
+    command = re.match(rf"\s*(/\w+)@{name}(?!\w)", text, re.IGNORECASE)
+    if command:
+        return command[1] + text[command.end() :], True
+    called = re.match(rf"\s*(?:@{name}[:,]?|{name}\s?[:,])(?=\s)\s*", text, re.IGNORECASE)
+    if called and text[called.end() :].strip():
+        return text[called.end() :], True
+    return text, re.search(rf"(?<!\w){name}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _refers(message: Element, room: Room) -> bool:
+    """Whether it mentions us (XEP-0372), or replies to us (XEP-0461)."""
+    own = {f"{room.jid}/{room.nick}"} | ({room.own.jid} if room.own and room.own.jid else set())
+    uris = {each.get("uri", "").removeprefix("xmpp:") for each in _mentions(message)}
+    reply = child(message, "reply", REPLY)
+    return bool(uris & own) or (reply is not None and reply.get("to") == f"{room.jid}/{room.nick}")
+
+
+def _mentions(message: Element) -> Iterator[Element]:
+    return (each for each in every(message, "reference", REFERENCE) if each.get("type") == "mention")
+
+
+__all__ = ["CLIENT", "ENCRYPTED", "Note", "read"]

@@ -1,0 +1,137 @@
+"""Rooms (XEP-0045): who is there, which of them we are, and who somebody really is.
+
+Who wrote in a room is told, best first, by
+1. the occupant-id (XEP-0421), which the room vouches for: it is the real address of whoever showed it in a presence;
+2. the real address that the archive of a room where all may see it keeps with a message;
+3. the presence under that nick at the moment the message came;
+and where the real address is hidden from us: by `room/occupant-id`, else by `room/nick`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from semel.channels.xmpp import jids
+from semel.channels.xmpp.xml import MUC, MUC_USER, OCCUPANT, add, child, every, make
+from semel.gateway.ports import Person
+
+
+@dataclass(frozen=True)
+class Occupant:
+    """Somebody in a room. `jid`: their bare real address, "" if it is hidden; `id`: their occupant-id, if any."""
+
+    nick: str
+    jid: str = ""
+    id: str = ""
+
+
+@dataclass
+class Room:
+    """One room and who is in it now. `own` is None while we are not."""
+
+    jid: str
+    wanted: str  # the nick we ask for
+    password: str | None = field(default=None, repr=False)
+    own: Occupant | None = None
+    present: dict[str, Occupant] = field(default_factory=dict)
+    by_id: dict[str, Occupant] = field(default_factory=dict)  # everyone seen since we joined
+    archived: bool = False
+    open: bool = False  # everybody may see real addresses
+    vouches: bool = False  # it gives occupant-ids
+    title: str = ""
+    refusal: str = ""  # why it does not let us in
+    definite: bool = False  # the refusal is one of our account or nick, and not of the moment
+
+    def __repr__(self) -> str:
+        return f"<Room {self.jid}, {len(self.present)} present, {'in' if self.own else self.refusal or 'out'}>"
+
+    def inside(self) -> bool:
+        """Whether we are in it."""
+        return self.own is not None
+
+    @property
+    def nick(self) -> str:
+        return self.own.nick if self.own else self.wanted
+
+    def leave(self) -> None:
+        """The connection is gone, or we were sent out."""
+        self.own = None
+        self.present.clear()
+        self.by_id.clear()
+
+    def joining(self) -> Element:
+        """The presence that asks to be let in, without its history: the archive has that."""
+        presence = make("presence", "jabber:client", to=f"{self.jid}/{self.wanted}")
+        x = add(presence, "x", MUC)
+        add(x, "history", MUC, maxstanzas="0")
+        if self.password:
+            add(x, "password", MUC, self.password)
+        return presence
+
+    def hear(self, presence: Element) -> frozenset[str]:
+        """A presence from this room; its status codes ("110": it is our own)."""
+        nick = jids.resource(presence.get("from", ""))
+        x = child(presence, "x", MUC_USER)
+        item = child(x, "item", MUC_USER) if x is not None else None
+        codes = (
+            frozenset(each.get("code", "") for each in every(x, "status", MUC_USER)) if x is not None else frozenset()
+        )
+        given = child(presence, "occupant-id", OCCUPANT)
+        who = Occupant(
+            nick,
+            jids.bare(item.get("jid", "")) if item is not None else "",
+            given.get("id", "") if given is not None and self.vouches else "",
+        )
+        if presence.get("type") == "unavailable":
+            self._gone(nick, codes, item.get("nick", "") if item is not None else "")
+        elif presence.get("type") is None and nick:
+            self.present[nick] = who
+            if who.id:
+                self.by_id[who.id] = who
+            if "110" in codes:
+                self.own, self.refusal = who, ""
+        return codes
+
+    def _gone(self, nick: str, codes: frozenset[str], new: str) -> None:
+        who = self.present.pop(nick, None)
+        if "110" not in codes and (self.own is None or nick != self.own.nick):
+            return
+        if "303" in codes and new and who is not None:  # renamed: still there
+            self.own = Occupant(new, who.jid, who.id)
+            return
+        self.leave()
+
+    def author(self, message: Element, live: Occupant | None) -> Occupant:
+        """Who wrote a message; `live` is who had that nick when it came, None where it is only in the archive."""
+        nick = jids.resource(message.get("from", ""))
+        given = child(message, "occupant-id", OCCUPANT)
+        id = given.get("id", "") if given is not None and self.vouches else ""
+        jid = self.by_id[id].jid if id in self.by_id else ""
+        if not jid and live is not None and live.id == id:
+            jid = live.jid
+        return Occupant(nick, jid or self._kept(message, live), id)
+
+    def _kept(self, message: Element, live: Occupant | None) -> str:
+        """The address that the archive adds at the end of a message, where all may see it.
+
+        A live message has none: what stands there was written by its sender.
+        """
+        if not self.open or live is not None:
+            return ""
+        items = [child(x, "item", MUC_USER) for x in every(message, "x", MUC_USER)]
+        return jids.bare(items[-1].get("jid", "")) if items and items[-1] is not None else ""
+
+    def is_own(self, who: Occupant) -> bool:
+        """Whether that is us: by occupant-id or real address where there is one, else by nick."""
+        if self.own is None:
+            return False
+        if who.id and self.own.id:
+            return who.id == self.own.id
+        if who.jid and self.own.jid:
+            return who.jid == self.own.jid
+        return who.nick == self.own.nick
+
+    def person(self, who: Occupant) -> Person:
+        """Somebody here, as the inbox takes people."""
+        return Person(who.jid or f"{self.jid}/{who.id or who.nick}", who.nick)

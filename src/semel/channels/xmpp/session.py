@@ -1,0 +1,267 @@
+"""One connection to the server: it is opened, asks questions, and is closed with everything that it started.
+
+session = Session(settings, resource="semel")
+await session.open()                       # raises Offline or Denied
+answer = await session.ask(iq)             # raises Refused, Offline
+await session.close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import secrets
+import ssl
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
+
+from semel.channels.xmpp import jids
+from semel.channels.xmpp.settings import XmppSettings
+from semel.channels.xmpp.xml import (
+    CLIENT,
+    DISCO_INFO,
+    IQ,
+    PING,
+    STANZAS,
+    add,
+    child,
+    error_of,
+    every,
+    make,
+)
+from semel.gateway.ports import Denied, Offline
+
+if TYPE_CHECKING:
+    from semel.channels.xmpp.stream import Stream
+
+FEATURES = (
+    DISCO_INFO, PING, "urn:xmpp:message-correct:0", "urn:xmpp:reactions:0", "urn:xmpp:message-retract:1",
+    "urn:xmpp:reply:0", "urn:xmpp:styling:0", "urn:xmpp:sid:0", "jabber:x:oob", "http://jabber.org/protocol/chatstates",
+)  # fmt: skip
+"""What our client knows, for those who ask (XEP-0030)."""
+LOGIN = 2.0
+"""How many times `timeout` looking up, connecting and logging in may take together."""
+
+
+class Refused(Exception):
+    """The answer was an error stanza. `type` and `condition` as in RFC 6120, 8.3."""
+
+    def __init__(self, who: str, type: str, condition: str, text: str) -> None:
+        super().__init__(f"{who}: {condition}" + (f" ({text[:200]})" if text else ""))
+        self.type, self.condition = type, condition
+
+
+Hears = Callable[[Element], None]
+
+
+class Session:
+    """One connection. Messages and presences go to `on_message` and `on_presence`, at once and in order."""
+
+    def __init__(
+        self,
+        settings: XmppSettings,
+        resource: str = "",
+        on_message: Hears | None = None,
+        on_presence: Hears | None = None,
+    ) -> None:
+        self.settings = settings
+        self.on_message, self.on_presence = on_message, on_presence
+        self.watchers: list[Hears] = []  # see every message, too
+        self.awaited: set[str] = set()  # ids of messages whose answer is waited for
+        self.jid = settings.jid  # the account, as the server calls it
+        self.friends: set[str] = set()  # who may know that we are there: rooms, and people who see our presence
+        self.trust: ssl.SSLContext | None = None  # which certificates are trusted, once it was opened
+        self._resource = resource
+        self._stream: Stream | None = None
+        self._asked: dict[str, tuple[str, asyncio.Future[Element]]] = {}
+
+    def __repr__(self) -> str:
+        state = "closed" if self._stream is None else "open" if self.alive else "lost"
+        return f"<Session {self.settings.jid}/{self._resource} {state}, {len(self._asked)} asked>"
+
+    @property
+    def alive(self) -> bool:
+        """It can be used, as far as we know."""
+        return self._stream is not None and self._stream.ready.done() and not self._stream.over.done()
+
+    # ------------------------------------------------------------ its life
+
+    async def open(self) -> None:
+        """Connect and log in. Raises Offline, Denied. What was opened is closed again if that fails."""
+        module = await asyncio.to_thread(importlib.import_module, "semel.channels.xmpp.stream")
+        self.trust = await asyncio.to_thread(_trust, self.settings)
+        context = self.trust or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        jid = f"{self.settings.jid}/{self._resource}" if self._resource else self.settings.jid
+        stream: Stream = module.Stream(jid, self.settings.password, self.settings.tls, context, self._hear)
+        self._stream = stream
+        stream.over.add_done_callback(lambda over: self._abandon(over.result()))
+        port = self.settings.port or (5223 if self.settings.tls == "direct" else 5222)
+        try:
+            stream.begin(self.settings.server, port)
+            await first(LOGIN * self.settings.timeout, stream.ready, stream.over)
+            if stream.over.done():
+                raise stream.over.result()
+            self.jid = stream.boundjid.bare
+            if not stream.ready.done():
+                raise Offline(f"{self.settings.server or self.settings.domain} did not let us in in time")
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End it: afterwards no task, timer or socket of it is left."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            if stream.ready.done() and not stream.over.done():
+                stream.polite()
+            await stream.end()
+        self._abandon(Offline("the connection was closed"))
+
+    def lose(self, why: str) -> None:
+        """It is of no use any more: whoever waits for it is told."""
+        if self._stream is not None:
+            self._stream.lose(Offline(why))
+
+    async def lost(self) -> Offline | Denied:
+        """Why it is over, once it is."""
+        if self._stream is None:
+            return Offline("the connection was closed")
+        return await asyncio.shield(self._stream.over)
+
+    # ------------------------------------------------------------ saying and asking
+
+    def say(self, stanza: Element) -> None:
+        """Write a stanza. Raises Offline if nothing of it was written."""
+        if self._stream is None:
+            raise Offline("the connection is closed")
+        self._stream.say(stanza)
+
+    async def ask(self, iq: Element, timeout: float | None = None) -> Element:
+        """Send a request (its id is made here) and wait for the answer.
+
+        Raises Refused for an error, Offline if the connection is lost, or our server silent for `timeout` seconds.
+        """
+        id = secrets.token_hex(8)
+        iq.set("id", id)
+        future: asyncio.Future[Element] = asyncio.get_running_loop().create_future()
+        self._asked[id] = (iq.get("to", ""), future)
+        try:
+            self.say(iq)
+            async with asyncio.timeout(timeout or self.settings.timeout):
+                answer = await future
+        except TimeoutError:
+            raise self._silence(iq.get("to", "")) from None
+        finally:
+            self._asked.pop(id, None)
+        if answer.get("type") == "error":
+            raise Refused(answer.get("from", "") or self.settings.domain, *error_of(answer))
+        return answer
+
+    def _silence(self, asked: str) -> Exception:
+        """Our own server does not answer: the connection is of no use. Somebody else: as if they were not there."""
+        if asked not in ("", self.jid, self.settings.domain):
+            return Refused(asked, "wait", "remote-server-timeout", "no answer")
+        self.lose(f"{self.settings.domain} did not answer in time")
+        return Offline(f"{self.settings.domain} did not answer in time")
+
+    async def ping(self) -> None:
+        """Until the server has dealt with everything that was written before (RFC 6120, 10.1: in order)."""
+        iq = make("iq", CLIENT, type_="get", to=self.settings.domain)
+        add(iq, "ping", PING)
+        try:
+            await self.ask(iq)
+        except Refused:
+            pass  # a server without ping says so, in order, too
+
+    async def features(self, jid: str) -> tuple[frozenset[str], Element | None]:
+        """What somebody knows (XEP-0030), and the whole of their answer. Raises Refused, Offline."""
+        iq = make("iq", CLIENT, type_="get", to=jid)
+        add(iq, "query", DISCO_INFO)
+        query = child(await self.ask(iq), "query", DISCO_INFO)
+        if query is None:
+            return frozenset(), None
+        return frozenset(each.get("var", "") for each in every(query, "feature", DISCO_INFO)), query
+
+    # ------------------------------------------------------------ hearing
+
+    def _hear(self, stanza: Element) -> bool:
+        """Whether this was ours to take."""
+        name = stanza.tag.rpartition("}")[2]
+        if name == "message":
+            for each in (*self.watchers, *([self.on_message] if self.on_message else [])):
+                each(stanza)
+        elif name == "presence":
+            if self.on_presence is not None:
+                self.on_presence(stanza)
+        elif stanza.get("type") in ("result", "error"):
+            return self._answered(stanza)
+        elif stanza.tag == IQ:
+            self._answer(stanza)
+        return True
+
+    def _answered(self, iq: Element) -> bool:
+        to, future = self._asked.get(iq.get("id", ""), (None, None))
+        if to is None or future is None or not self._may_answer(to, iq.get("from", "")):
+            return True
+        if not future.done():
+            future.set_result(iq)
+        return True
+
+    def _may_answer(self, asked: str, source: str) -> bool:
+        """Only whom we asked may answer (RFC 6120, 8.1.2.1: our own server may leave its name out)."""
+        own = ("", self.jid, self.settings.domain)
+        return source == asked or (asked in own and jids.bare(source) in own)
+
+    def _answer(self, iq: Element) -> None:
+        """A request to us: friends may know that we are there, and what we know; nobody may know more."""
+        source = jids.bare(iq.get("from", ""))
+        friend = source in self.friends or source in ("", self.jid, self.settings.domain)
+        reply = make("iq", CLIENT, type_="result", id=iq.get("id", ""), to=iq.get("from", ""))
+        if not iq.get("from"):
+            del reply.attrib["to"]
+        if friend and iq.get("type") == "get" and child(iq, "ping", PING) is not None:
+            pass
+        elif friend and iq.get("type") == "get" and child(iq, "query", DISCO_INFO) is not None:
+            query = add(reply, "query", DISCO_INFO)
+            add(query, "identity", DISCO_INFO, category="client", type_="bot", name="Semel")
+            for feature in FEATURES:
+                add(query, "feature", DISCO_INFO, var=feature)
+        elif iq.get("type") == "set" and source in ("", self.jid):
+            pass  # our server tells of the roster, or of a block list: noted
+        else:
+            reply.set("type", "error")
+            error = add(reply, "error", CLIENT, type_="cancel")
+            add(error, "service-unavailable", STANZAS)
+        self.say(reply)
+
+    def _abandon(self, why: Offline | Denied) -> None:
+        for _, future in self._asked.values():
+            if not future.done():
+                future.set_exception(Offline(str(why)))
+
+
+async def first(seconds: float | None, *futures: asyncio.Future[Any]) -> None:
+    """Until one of them is done, or that much time has passed."""
+    await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _trust(settings: XmppSettings) -> ssl.SSLContext | None:
+    """The system's certificates, and those of `ca_file`; None where neither is asked for. Raises Denied."""
+    if settings.ca_file is None:
+        return _context(None, 0) if settings.tls != "none" else None
+    try:
+        return _context(settings.ca_file, Path(settings.ca_file).stat().st_mtime_ns)
+    except (OSError, ssl.SSLError) as bad:
+        raise Denied(f"ca_file {settings.ca_file} cannot be read: {bad}") from None
+
+
+@lru_cache(8)
+def _context(ca_file: str | None, changed: int) -> ssl.SSLContext:
+    """Making it takes 0.2 s, so it is made once for each state of the file."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(cafile=ca_file)
+    return context

@@ -1,0 +1,91 @@
+"""What `[channels.NAME]` with `kind = "xmpp"` may hold."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from semel.channels.xmpp import jids
+
+TLS = ("required", "direct", "none")
+
+
+@dataclass(frozen=True)
+class XmppSettings:
+    """`[channels.NAME]` with `kind = "xmpp"`. Times are seconds, sizes bytes."""
+
+    jid: str = ""  # the account: name@example.org
+    password: str = field(default="", repr=False)
+    server: str | None = None  # host to connect to; None: what DNS says of the account's domain
+    port: int | None = None  # 5222, or 5223 with tls = "direct"
+    tls: Literal["required", "direct", "none"] = "required"  # see docs/xmpp.md
+    ca_file: str | None = None  # certificates (PEM) to trust beside the system's
+    rooms: list[str] = field(default_factory=list)  # room@conference.example.org
+    nick: str | None = None  # what we are called in rooms; None: the account's name
+    room_password: str | None = field(default=None, repr=False)  # for rooms that want one
+    resource: str = "semel"  # the name of the connection that hears; a second one with it ends the first
+    archive: bool = True  # false: the server keeps no archive; see docs/xmpp.md for what is then not promised
+    allow_private: bool = False  # files may be fetched from, and put to, this machine and its network
+    file_limit: int = 20_000_000  # of a file that people send
+    max_len: int = 10_000  # of one message's text, in Markdown; longer ones leave in parts
+    timeout: float = 15.0  # for one answer of the server
+    keepalive: float = 60.0  # between two checks that server and rooms still hear us
+
+    def __post_init__(self) -> None:
+        if not self.jid:
+            raise ValueError('jid is needed: the account to speak as, like jid = "bot@example.org"')
+        object.__setattr__(self, "jid", jids.normal(jids.bare(self.jid), "jid"))
+        if not self.password:
+            raise ValueError('password is needed: write password = "env:XMPP_PASSWORD" or "file:PATH"')
+        self._check_server()
+        self._check_rooms()
+        for name, least, most in (
+            ("file_limit", 0, 10**10), ("max_len", 200, 60_000), ("timeout", 0.05, 600), ("keepalive", 0.05, 3600),
+        ):  # fmt: skip
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} should be between {least:g} and {most:g}")
+
+    def _check_server(self) -> None:
+        if self.tls not in TLS:
+            raise ValueError(f"tls should be one of {', '.join(TLS)}; without it the server is asked for TLS")
+        if self.port is not None and not 0 < self.port < 65536:
+            raise ValueError("port should be between 1 and 65535")
+        if self.port is not None and self.server is None:
+            raise ValueError("port says nothing without server: name the host it belongs to")
+        if self.tls == "none" and not _is_loopback(self.server):
+            raise ValueError(
+                'tls = "none" shows the password to everyone on the way: it is for a server on this machine, '
+                'with server = "127.0.0.1"'
+            )
+        if self.ca_file is not None and not Path(self.ca_file).is_file():
+            raise ValueError(f"ca_file: there is no file {self.ca_file}")
+
+    def _check_rooms(self) -> None:
+        rooms = [jids.normal(room, "a room") for room in self.rooms]
+        if len(set(rooms)) != len(rooms):
+            raise ValueError("rooms names a room twice")
+        object.__setattr__(self, "rooms", rooms)
+        if self.nick is not None and (not self.nick.strip() or len(self.nick) > 100 or not self.nick.isprintable()):
+            raise ValueError("nick should be 1 to 100 printable characters")
+
+    @property
+    def domain(self) -> str:
+        return jids.domain(self.jid)
+
+    @property
+    def name(self) -> str:
+        """What we are called in rooms."""
+        return self.nick or jids.local(self.jid)
+
+
+def _is_loopback(host: str | None) -> bool:
+    if host is None:
+        return False
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,219 @@
+"""slixmpp's connection, tamed: one attempt to connect, no reconnecting, and nothing that outlives `end`.
+
+slixmpp makes the stream: look-up, TCP, TLS, SASL, binding, XML. Every message, presence and answer goes to `heard`
+instead of its own handlers, and what we say is written at once (`say`), not queued: what was not written has
+provably not left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from slixmpp import ClientXMPP
+from slixmpp.xmlstream.tostring import tostring
+from slixmpp.xmlstream.xmlstream import NotConnectedError
+
+from semel.channels.xmpp.xml import IQ, MESSAGE, PRESENCE
+from semel.gateway.ports import Denied, Offline
+
+logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # it logs stanzas, and secrets among them
+
+Fault = Offline | Denied
+
+
+class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
+    """One connection. `ready` is done once messages can be sent; `over` is done, with why, once it is lost."""
+
+    def __init__(
+        self, jid: str, password: str, tls: str, context: ssl.SSLContext, heard: Callable[[Element], bool]
+    ) -> None:
+        super().__init__(jid, password, ssl_context=context)
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.over: asyncio.Future[Fault] = loop.create_future()
+        self.gone = asyncio.Event()  # the socket is closed
+        self._heard = heard
+        self._started: set[asyncio.Task[Any]] = set()
+        self._refused: list[object] = []
+        self._tls = tls
+        self.enable_direct_tls = tls == "direct"
+        self.enable_starttls = tls == "required"
+        self.enable_plaintext = tls == "none"
+        mechanisms = self.plugin["feature_mechanisms"]
+        mechanisms.unencrypted_plain = mechanisms.unencrypted_scram = tls == "none"
+        self._listen()
+
+    def _listen(self) -> None:
+        for name, handler in (
+            ("session_start", self._on_ready),
+            ("disconnected", self._on_gone),
+            ("connection_failed", self._refused.append),
+            ("failed_auth", self._on_refused),
+            ("no_auth", self._on_no_way),
+            ("ssl_invalid_chain", self._on_certificate),
+            ("stream_error", self._on_stream_error),
+        ):
+            self.add_event_handler(name, handler)
+
+    # ------------------------------------------------------------ its life
+
+    def begin(self, server: str | None, port: int | None) -> None:
+        """Begin to connect: to that server, or to where DNS says."""
+        if server is not None:
+            self._started.add(self._task(self.connect(server, port)))
+        else:
+            self.enable_direct_tls = self._tls != "none"  # DNS says which of both it is
+            self._started.add(self._task(self.connect()))
+
+    def lose(self, why: Fault) -> None:
+        """The connection is of no use any more."""
+        if not self.over.done():
+            self.over.set_result(why)
+        self.abort()
+
+    async def end(self, grace: float = 2.0) -> None:
+        """Close it, and wait until nothing of it is left. Safe to call at any time, and again."""
+        self.lose(Offline("closed"))
+        self.cancel_connection_attempt()
+        for handle in self.scheduled_events.values():
+            handle.cancel()
+        self.scheduled_events.clear()
+        for task in self._started:
+            task.cancel()
+        if self._started:
+            await asyncio.wait(self._started, timeout=grace)
+        if self.transport is not None:
+            self.abort()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self.gone.wait()
+
+    def polite(self) -> None:
+        """Say that we leave, so that the server does not wait for us."""
+        with contextlib.suppress(NotConnectedError):
+            self.send_raw(self.stream_footer)
+
+    def _task(self, future: Any) -> asyncio.Task[Any]:
+        assert isinstance(future, asyncio.Task)
+        return future
+
+    def _mine(self) -> None:
+        """The running task is one of this connection: it is ended with it."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._started.add(task)
+            task.add_done_callback(self._started.discard)
+
+    # ------------------------------------------------------------ what is said and heard
+
+    def say(self, stanza: Element) -> None:
+        """Write a stanza now. Raises Offline if nothing of it was written."""
+        if self.over.done() or not self.ready.done():
+            raise Offline("the connection is not open")
+        try:
+            self.send_raw(tostring(stanza, xmlns=self.default_ns, stream=self, top_level=True))
+        except NotConnectedError:
+            raise Offline("the connection is lost") from None
+
+    def recv_stanza(self, stanza: Any) -> None:
+        """Ours, where `heard` takes it; the rest (what slixmpp negotiates) goes its way."""
+        if stanza.xml.tag in (MESSAGE, PRESENCE, IQ) and self.ready.done() and self._heard(stanza.xml):
+            return
+        if stanza.xml.tag not in (MESSAGE, PRESENCE):
+            super().recv_stanza(stanza)
+
+    def data_received(self, data: Any) -> None:
+        try:
+            super().data_received(data)
+        except Exception as fault:
+            self.lose(Offline(f"the server's XML cannot be read: {type(fault).__name__}"))
+
+    # ------------------------------------------------------------ no reconnecting, no loose tasks
+
+    def reschedule_connection_attempt(self) -> None:
+        """slixmpp tries again for ever; we do not."""
+        untrusted = next((why for why in self._refused if isinstance(why, ssl.SSLCertVerificationError)), None)
+        if untrusted is not None:
+            self.lose(_untrusted(untrusted))
+        else:
+            self.lose(Offline("; ".join(dict.fromkeys(map(str, self._refused))) or "the server cannot be connected to"))
+
+    def reconnect(self, wait: float = 0.0, reason: str = "") -> None:
+        self.lose(Offline(reason or "the server sends us elsewhere"))
+
+    def disconnect(self, wait: float = 0.0, reason: str | None = None, ignore_send_queue: bool = True) -> Any:
+        self.lose(Offline(reason or "the connection ended while it was made"))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def run_filters(self) -> None:
+        self._mine()
+        await super().run_filters()
+
+    async def start_tls(self) -> bool:
+        self._mine()
+        try:
+            return bool(await super().start_tls())
+        except Exception as fault:  # the connection was lost in the handshake
+            self.lose(Offline(f"TLS failed: {fault or type(fault).__name__}"))
+            return False
+
+    async def _handle_stream_features(self, features: Any) -> Any:
+        self._mine()
+        return await super()._handle_stream_features(features)
+
+    def exception(self, exception: Any) -> None:
+        self.lose(Offline(f"{type(exception).__name__} while the connection was used"))
+
+    # ------------------------------------------------------------ what slixmpp tells
+
+    def _on_ready(self, event: Any) -> None:
+        if self._tls != "none" and not isinstance(self.socket, ssl.SSLObject | ssl.SSLSocket):
+            self.lose(Denied("the server did not encrypt the connection"))
+        elif not self.ready.done():
+            self.ready.set_result(None)
+
+    def _on_gone(self, why: Any) -> None:
+        self.gone.set()
+        if isinstance(why, ssl.SSLCertVerificationError):
+            self.lose(_untrusted(why))
+        self.lose(Offline(str(why) if why else "the server closed the connection"))
+
+    def _on_refused(self, failure: Any) -> None:
+        if failure["condition"] == "temporary-auth-failure":
+            self.lose(Offline("the server cannot check the password now"))
+        else:
+            self.lose(Denied(f"the server does not accept the password of {self.requested_jid.bare}: check password"))
+
+    def _on_no_way(self, event: Any) -> None:
+        self.lose(
+            Denied(
+                "the server offers no way to log in that keeps the password secret: it should offer STARTTLS, or set "
+                'tls = "direct" and port if it speaks TLS from the first byte'
+            )
+        )
+
+    def _on_certificate(self, fault: Any) -> None:
+        self.lose(_untrusted(fault))
+
+    def _on_stream_error(self, error: Any) -> None:
+        condition = error["condition"]
+        if condition == "conflict":
+            why = f"another connection of {self.requested_jid.bare} took the resource {self.boundjid.resource!r}"
+            self.lose(Denied(f"{why}: is a second gateway running? Give this one another resource"))
+        elif condition in ("host-unknown", "not-authorized"):
+            self.lose(Denied(f"the server refuses {self.requested_jid.bare}: {condition}"))
+        else:
+            self.lose(Offline(f"the server ended the connection: {condition} {error['text'] or ''}".strip()))
+
+
+def _untrusted(fault: object) -> Denied:
+    why = getattr(fault, "verify_message", "") or fault
+    return Denied(f"the server's certificate is not trusted ({why}); give its issuer's in ca_file")

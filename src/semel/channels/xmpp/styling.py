@@ -1,0 +1,196 @@
+"""What an agent writes, Markdown, as XEP-0393 message styling: `*strong*`, `_emphasis_`, `~struck~`, `` `code` ``,
+"> " quotes and ``` blocks, with the marks standing in the text.
+
+Markup is removed or replaced, no other character changes. A mark that a reader would not see as one (inside a word,
+around a blank) is left away. The same text always gives the same body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markdown_it.token import Token
+
+from semel.channels.markdown import MOST, parse
+
+MARKS = {"strong": "*", "em": "_", "s": "~"}
+DEEPEST = 20
+"""Blocks within blocks; deeper ones go as they were written."""
+
+
+def styled(text: str, most: int) -> str:
+    """The body for that Markdown. Where it would be longer than `most` bytes, the text as it was written."""
+    if len(text) > MOST:
+        return text
+    tokens = parse(text)
+    if max((token.level for token in tokens), default=0) > 2 * DEEPEST:
+        return text
+    body = "\n".join(_blocks(tokens)).rstrip()
+    return body if body.strip() and len(body.encode()) <= most else text
+
+
+# ---------------------------------------------------------------- blocks
+
+
+@dataclass
+class _Cursor:
+    """Where in the tokens we are."""
+
+    tokens: Sequence[Token]
+    at: int = 0
+
+    def inside(self, opening: Token) -> Sequence[Token]:
+        """What stands between it and its end, which is passed."""
+        closing = opening.type.removesuffix("_open") + "_close"
+        start = self.at
+        while (token := self.tokens[self.at]).type != closing or token.level != opening.level:
+            self.at += 1
+        self.at += 1
+        return self.tokens[start : self.at - 1]
+
+
+def _blocks(tokens: Sequence[Token], tight: bool = False) -> list[str]:
+    """Lines; an empty one between two blocks, but not inside a tight list item."""
+    lines: list[str] = []
+    cursor = _Cursor(tokens)
+    while cursor.at < len(tokens):
+        token = tokens[cursor.at]
+        cursor.at += 1
+        block = _block(token, cursor)
+        lines += ["", *block] if lines and not tight else block
+    return lines
+
+
+def _block(token: Token, cursor: _Cursor) -> list[str]:
+    match token.type:
+        case "paragraph_open":
+            return _inline(cursor.inside(token)).split("\n")
+        case "heading_open":
+            return _wrapped("*", _inline(cursor.inside(token)), "").split("\n")
+        case "blockquote_open":
+            return [f"> {line}".rstrip() for line in _blocks(cursor.inside(token))]
+        case "bullet_list_open" | "ordered_list_open":
+            return _items(token, cursor.inside(token))
+        case "table_open":
+            return _fenced(_table(cursor.inside(token)), "")
+        case "fence" | "code_block":
+            return _fenced(token.content.removesuffix("\n").split("\n"), token.info.strip())
+        case "hr":
+            return ["---"]
+    return [token.content] if token.content else []
+
+
+def _items(opening: Token, inside: Sequence[Token]) -> list[str]:
+    lines: list[str] = []
+    number = int(opening.attrs.get("start", 1)) if opening.type == "ordered_list_open" else None
+    cursor = _Cursor(inside)
+    while cursor.at < len(inside):
+        token = inside[cursor.at]
+        cursor.at += 1
+        content = cursor.inside(token)
+        tight = all(each.hidden for each in content if each.type == "paragraph_open" and each.level == token.level + 1)
+        mark = "- " if number is None else f"{number}. "
+        first, *rest = _blocks(content, tight) or [""]
+        if first.startswith("```"):  # a block of code begins at the beginning of a line, or is none
+            lines += [mark.rstrip(), first]
+        else:
+            lines.append(mark + first)
+        lines += _indented(rest, " " * len(mark), first.startswith("```"))
+        number = number if number is None else number + 1
+    return lines
+
+
+def _indented(lines: list[str], by: str, code: bool) -> list[str]:
+    """Indented, but for blocks of code: those would be none."""
+    out = []
+    for line in lines:
+        fence = line.startswith("```")
+        out.append(line if code or fence or not line else by + line)
+        code = code != fence
+    return out
+
+
+def _fenced(lines: list[str], info: str) -> list[str]:
+    """A block of code, unless a line of it would end it."""
+    if any(line.startswith("```") for line in lines):
+        return lines
+    return ["```" + info, *lines, "```"]
+
+
+def _table(tokens: Sequence[Token]) -> list[str]:
+    rows: list[list[str]] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline":
+            rows[-1].append(_text(token.children or ()))
+    widths = [max(len(row[i]) if i < len(row) else 0 for row in rows) for i in range(max(map(len, rows)))]
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+    return [lines[0], "-+-".join("-" * width for width in widths), *lines[1:]]
+
+
+# ---------------------------------------------------------------- inside a line
+
+
+@dataclass
+class _Span:
+    """A piece of text inside marks. `href`: it is a link."""
+
+    mark: str = ""
+    href: str | None = None
+    text: list[str] = field(default_factory=list)
+
+
+def _inline(tokens: Sequence[Token]) -> str:
+    return "".join(_spans(token.children or ()) for token in tokens if token.type == "inline")
+
+
+def _spans(tokens: Sequence[Token]) -> str:
+    stack = [_Span()]
+    for token in tokens:
+        kind = token.type.removesuffix("_open")
+        if kind in MARKS:
+            stack.append(_Span(MARKS[kind]))
+        elif kind == "link":
+            bare = token.markup in ("linkify", "autolink")
+            stack.append(_Span(href=None if bare else str(token.attrs.get("href", ""))))
+        elif token.type.endswith("_close"):
+            span = stack.pop()
+            before = "".join(stack[-1].text)
+            stack[-1].text.append(_closed(span, before))
+        else:
+            stack[-1].text.append(_leaf(token))
+    return "".join("".join(span.text) for span in stack)
+
+
+def _closed(span: _Span, before: str) -> str:
+    text = "".join(span.text)
+    if span.mark:
+        return _wrapped(span.mark, text, before)
+    if span.href is None or span.href in (text, f"mailto:{text}"):
+        return text
+    return f"{text} ({span.href})" if text else span.href
+
+
+def _leaf(token: Token) -> str:
+    match token.type:
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "code_inline":
+            return _wrapped("`", token.content, "")
+        case "image":
+            return " ".join(filter(None, (token.content, f"({token.attrs.get('src', '')})")))
+    return token.content
+
+
+def _wrapped(mark: str, text: str, before: str) -> str:
+    """The text in marks, line by line: a styled span ends with its line (XEP-0393, 6.2)."""
+    if mark in text or before[-1:].isalnum():
+        return text
+    return "\n".join(line if not line or line != line.strip() else mark + line + mark for line in text.split("\n"))
+
+
+def _text(tokens: Sequence[Token]) -> str:
+    """Without any marks: in a table they would be shown."""
+    return "".join(_text(t.children) if t.children else " " if t.type.endswith("break") else t.content for t in tokens)

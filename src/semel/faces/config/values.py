@@ -1,0 +1,53 @@
+"""What settings are made of: durations, sizes, names, and tables that know all their settings."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # no ':', which separates the parts of a session key
+_PATTERN = r"^[A-Za-z0-9._:@!+=~*?\[\]-]{1,200}$"  # what session keys are made of, and the signs of shell patterns
+
+
+def seconds(value: object) -> object:
+    """A duration: a number of seconds, or "90s", "10m", "2h", "1d"."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value.strip())
+        if not found:
+            raise ValueError(f'{value!r} is not a duration: write seconds, or like "90s", "10m", "2h"')
+        return float(found[1]) * _UNITS[found[2]]
+    return value
+
+
+def written(value: object) -> object:
+    """What TOML has a type for, as a person would write it as text."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def size(value: object) -> object:
+    """A number of bytes, or "500kB", "10MB", "1GB"."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(B|kB|MB|GB)", value.strip())
+        if not found:
+            raise ValueError(f'{value!r} is not a size: write bytes, or like "500kB", "10MB", "1GB"')
+        return round(float(found[1]) * {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}[found[2]])
+    return value
+
+
+Size = Annotated[int, Field(ge=0), BeforeValidator(size)]
+Duration = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]
+Pause = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)]
+Name = Annotated[str, Field(pattern=_NAME)]
+Pattern = Annotated[str, Field(pattern=_PATTERN)]
+
+
+class Table(BaseModel):
+    """A table that knows all its settings: anything else is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,0 +1,31 @@
+// A quiet word where a channel does not hear: its platform is gone, or refuses the account.
+
+import { ask } from "/page/api.js";
+import { byId, clock, say, show } from "/page/dom.js";
+
+const EVERY = 30000;
+const WORDS = { offline: "is offline", denied: "was refused by its platform" };
+
+export class Channels {
+  constructor() {
+    this.node = byId("channels");
+    setInterval(() => document.visibilityState === "visible" && this.refresh(), EVERY);
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.refresh());
+  }
+
+  async refresh() {
+    if (this.none) return; // channels come with a new start of the gateway, and so does this page
+    let found;
+    try {
+      found = (await ask("GET", "/v1/channels")).channels;
+    } catch {
+      return; // the connection's state is shown elsewhere
+    }
+    this.none = found.length === 0;
+    show(byId("people-button"), !this.none);
+    const silent = found.filter((one) => WORDS[one.state]);
+    say(this.node, silent.map((one) => `${one.name} ${WORDS[one.state]} since ${clock(one.since)}`).join("\n"));
+    this.node.title = silent.map((one) => `${one.name}: ${one.error || ""}`).join("\n");
+    show(this.node, silent.length > 0);
+  }
+}

@@ -1,0 +1,109 @@
+"""Received files: into the store before their message is heard, and out of it again if it never is."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Collection
+from pathlib import Path
+
+import structlog
+
+from semel.gateway import files
+from semel.gateway.ports import Kept, TooLarge
+from semel.gateway.record import Record
+from semel.gateway.toolcalls import Copies
+from semel.law.wellformed import scrub
+from semel.ledger import incoming as rows
+from semel.ledger.errors import LedgerError
+
+log = structlog.get_logger("semel.channels")
+
+PIECE = 1 << 20  # bytes that are written at once
+NAME = 200  # characters of a name
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # what hides how a name ends, too
+_MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}")
+
+
+class Receiving:
+    """One channel's received files. What was kept is held until its message was put, or its channel's run ended."""
+
+    def __init__(self, record: Record, blobs: Path, copies: Copies, gone: Callable[[], None]) -> None:
+        self.record = record
+        self.blobs = blobs
+        self.copies = copies
+        self.gone = gone  # called where a file may have lost the last that held it
+        self._kept: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<Receiving {self._kept.total()} files waiting>"
+
+    async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int) -> Kept:
+        """See `ports.Inbox.keep`. Raises StoreFailed or LedgerError, too: then nothing was kept."""
+        draft = await asyncio.to_thread(files.Draft, self.blobs)
+        try:
+            await self._write(draft, name, content, limit)
+            id = await asyncio.to_thread(draft.finish)
+            kept = Kept(id, draft.size, plain_name(name), plain_mime(mime))
+            # From here on no file of equal content is removed. Before, while it comes, that would last too long.
+            with self.copies:
+                # The row comes first: a gateway that dies before the file has its name leaves a row to clean up after,
+                # and one that dies before the row leaves a draft. Nothing is left that nobody knows of.
+                await self.record.write(rows.keep, id, kept.size, kept.name, kept.mime)
+                self._kept[id] += 1
+                self.copies.kept[id] += 1
+                await asyncio.to_thread(draft.name)
+        finally:
+            draft.discard()
+        return kept
+
+    async def _write(self, draft: files.Draft, name: str, content: AsyncIterable[bytes], limit: int) -> None:
+        held = bytearray()
+        async for piece in content:
+            held += piece
+            if draft.size + len(held) > limit:
+                raise TooLarge(f"{plain_name(name)} is larger than {limit:,} bytes")
+            if len(held) >= PIECE:
+                await asyncio.to_thread(draft.write, bytes(held))
+                held.clear()
+        await asyncio.to_thread(draft.write, bytes(held))
+
+    def put(self, ids: Collection[str]) -> None:
+        """Their message was put, or refused."""
+        for id in ids:
+            if self._kept[id] > 0:
+                self._kept[id] -= 1
+                self._release(id, 1)
+
+    async def end(self) -> None:
+        """The channel's run is over: what it kept and did not put goes."""
+        left, self._kept = +self._kept, Counter()
+        for id, times in left.items():
+            self._release(id, times)
+        if left:
+            try:
+                await self.record.write(rows.let_go, list(left))
+            except LedgerError as fault:  # the next start does it
+                log.warning("received files that no message came with stay until the next start", why=str(fault))
+            self.gone()
+
+    def _release(self, id: str, times: int) -> None:
+        self.copies.kept[id] -= times
+        if self.copies.kept[id] <= 0:
+            del self.copies.kept[id]
+
+
+def plain_name(name: str) -> str:
+    """A file's name as it is recorded: without a directory, without characters that cannot be seen."""
+    bare = _CONTROL.sub("", scrub(name)).replace("\\", "/").rstrip("/").rpartition("/")[2].strip()
+    if len(bare) > NAME:
+        stem, dot, end = bare.rpartition(".")
+        bare = f"{stem[: NAME - 1 - len(end)]}{dot}{end}" if dot and len(end) <= 16 else bare[:NAME]
+    return bare if bare.strip(".") else "file"
+
+
+def plain_mime(mime: str) -> str:
+    """A media type, without parameters; what is none is that of anything."""
+    bare = mime.partition(";")[0].strip().lower()
+    return bare if _MIME.fullmatch(bare) else "application/octet-stream"

@@ -1,0 +1,133 @@
+"""Permission requests as people meet them in a chat: asked in words, answered by `/approve`, `/approve N` or `/deny`.
+
+The options of all requests of a turn are numbered on, so a number never means two things while a turn runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+TITLE, INPUT, OPTION = 300, 600, 100  # characters that are shown of each
+_fence = re.compile("```+|~~~+")
+NONE = "The agent asks for nothing here now."
+OVER = "What you reply to is answered, or was withdrawn. To answer what is asked now, reply to that."
+
+
+@dataclass(frozen=True)
+class Request:
+    """An open request. Its options are numbered from `first`; `asked`: the seq of the notice that asks it in a chat."""
+
+    item: int
+    title: str
+    first: int
+    options: tuple[Json, ...]
+    asked: int | None = None
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + max(1, len(self.options)))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An answer: `option` None cancels the request. `said` is what people are told."""
+
+    item: int
+    option: str | None
+    said: str
+
+
+def words(
+    title: str, told: Any, options: Sequence[Mapping[str, Any]], first: int, minutes: float, who: str = "the owner"
+) -> str:
+    """A request as it stands in a chat, in Markdown. `told`: what the agent wants to do it with; `who` may answer."""
+    lines = [f"The agent asks for permission: {_line(title, TITLE)}"]
+    if told not in (None, "", {}, []):
+        lines += ["", _fenced(told)]
+    lines += ["", *(f"{n}. {_name(option)}" for n, option in enumerate(options, first)), ""] if options else [""]
+    numbered = f", /approve N (N: {first} to {first + len(options) - 1})" if len(options) > 1 else ""
+    within = max(1, round(minutes))
+    answers = f"answers /approve{numbered} or /deny, within {within} minute{'s' if within > 1 else ''}."
+    lines.append(f"{who[:1].upper()}{who[1:]} {answers}")
+    return "\n".join(lines)
+
+
+def withdrawn(title: str, expired: bool) -> str:
+    """That nobody can answer it any more, for the people who were asked."""
+    return f"{'Nobody answered in time' if expired else 'Withdrawn'}: {_line(title, TITLE)}"
+
+
+def outcome(option: str | None, options: Sequence[Mapping[str, Any]], by: str, title: str) -> str:
+    """What became of a request, for the people who were asked."""
+    found = next((o for o in options if str(o.get("optionId")) == option), None)
+    chosen = _name(found) if found is not None else "cancelled"
+    return f"{chosen}, by {_line(by, OPTION)}: {_line(title, TITLE)}"
+
+
+def choose(asked: Sequence[Request], allow: bool, number: int | None, about: int | None = None) -> Chosen | str:
+    """Which request is answered, and how; or what is wrong with the answer, in words.
+
+    Without a number there must be only one: a person must not allow what they have not read yet. `about`: the notice
+    that the answer replies to; it is of that request alone.
+    """
+    if not asked:
+        return NONE
+    asked = [one for one in asked if about in (None, one.asked)]
+    if not asked:
+        return OVER
+    if number is None and len(asked) > 1:
+        lines = [f"{one.first}: {_line(one.title, TITLE)}" for one in asked]
+        return "\n".join(
+            [f"The agent asks for more than one thing; say which, like /approve {asked[0].first}:", *lines]
+        )
+    meant = [one for one in asked if number is None or number in one.numbers]
+    if not meant:
+        return f"There is no option {number} here; there are {', '.join(_span(one) for one in asked)}."
+    one = meant[0]
+    option = one.options[number - one.first] if number is not None and one.options else None
+    if option is None or (not allow and not _is(option, "reject")):
+        option = _mildest(one, "allow" if allow else "reject")
+    if option is None and allow:
+        return f"The agent offers no way to allow that alone; choose one of {_span(one)}."
+    name = _name(option) if option is not None else "Cancelled"
+    return Chosen(
+        one.item, None if option is None else str(option.get("optionId")), f"{name}: {_line(one.title, TITLE)}"
+    )
+
+
+def _mildest(one: Request, kind: str) -> Json | None:
+    for wanted in (f"{kind}_once", f"{kind}_always"):
+        for option in one.options:
+            if option.get("kind") == wanted:
+                return option
+    return None
+
+
+def _is(option: Json, kind: str) -> bool:
+    return str(option.get("kind") or "").startswith(kind)
+
+
+def _span(one: Request) -> str:
+    return str(one.first) if len(one.numbers) == 1 else f"{one.first} to {one.numbers[-1]}"
+
+
+def _name(option: Mapping[str, Any]) -> str:
+    return _line(str(option.get("name") or option.get("optionId") or "?"), OPTION)
+
+
+def _line(text: str, most: int) -> str:
+    """What an agent wrote, in one line: it must not look like another request."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def _fenced(told: Any) -> str:
+    text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, indent=1)
+    cut = _fence.sub("'''", text if len(text) <= INPUT else text[: INPUT - 1] + "…")
+    return f"```\n{cut}\n```"

@@ -1,0 +1,138 @@
+"""A proxy before one port of a platform that does what networks do: it loses answers, refuses, hangs, says 429.
+
+Faults strike what says something to people, and leave the rest alone: each such attempt is counted in `said`.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import contextlib
+import enum
+import random
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+PIECE = 65536
+LINGER = 0.5
+"""Seconds that a platform which answers nothing by itself gets to take what was said, before its connection breaks."""
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Strike(enum.StrEnum):
+    """What happens to one attempt to say something."""
+
+    DROP = "the platform takes it, and its answer is lost"
+    HANG = "nothing comes back, ever; the platform never has it"
+    HANG_AFTER = "nothing comes back, ever, though the platform takes it"
+    STATUS = "an HTTP answer that is not the platform's, which never has it"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`status`, `seconds` (of a Retry-After) and `body` are those of Strike.STATUS."""
+
+    strike: Strike
+    status: int = 0
+    seconds: int = 0
+    body: bytes = b""
+
+    def __str__(self) -> str:
+        return f"HTTP {self.status}" if self.strike is Strike.STATUS else self.strike.value
+
+
+class Proxy(abc.ABC):
+    """`async with` listens; `port` is where. `refuse` and `accept` are the network's going and coming back."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, upstream: int) -> None:
+        """`upstream`: the platform's port on 127.0.0.1."""
+        self.upstream = upstream
+        self.port = 0
+        self.said = 0
+        self.dropped = 0
+        self.drops = 0.0  # the share of answers that are lost, where no fault is planned
+        self.dice = random.Random(0)
+        self.plan: deque[Fault] = deque()  # for the next attempts, in order
+        self.on_said: Callable[[], None] = lambda: None
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.port} to {self.upstream}, {self.said} said, {self.dropped} dropped>"
+
+    async def __aenter__(self) -> Proxy:
+        await self.accept()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.refuse()
+
+    async def accept(self) -> None:
+        """Listen (again, on the same port)."""
+        self._server = await asyncio.start_server(self._begin, "127.0.0.1", self.port, limit=2**24)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def refuse(self) -> None:
+        """Every connection breaks, and new ones are refused."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        await self.cut()
+
+    async def cut(self) -> None:
+        """Every connection breaks; new ones are welcome."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+
+        def done(_: object) -> None:  # also where it was cancelled before it began
+            self._tasks.discard(task)
+            writer.transport.abort()
+
+        task.add_done_callback(done)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self.serve(reader, writer)
+        except (OSError, EOFError):
+            pass
+
+    def meets(self) -> Fault | None:
+        """Something is said: counted, and what becomes of it."""
+        self.said += 1
+        self.on_said()
+        if self.plan:
+            return self.plan.popleft()
+        if self.dice.random() < self.drops:
+            return Fault(Strike.DROP)
+        return None
+
+    @contextlib.asynccontextmanager
+    async def platform(self) -> AsyncIterator[Streams]:
+        """A connection to the real port. Raises OSError."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.upstream, limit=2**24)
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+
+    @abc.abstractmethod
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of the channel."""
+
+
+async def gone(reader: asyncio.StreamReader) -> None:
+    """Until the other side hung up."""
+    with contextlib.suppress(OSError):
+        while await reader.read(PIECE):
+            pass

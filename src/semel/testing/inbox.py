@@ -1,0 +1,92 @@
+"""An inbox to test a channel with: it keeps what was put, folds repeats, and can fail like a full disk.
+
+inbox = KeptInbox(tmp_path)
+task = asyncio.create_task(channel.run(inbox))
+[hello] = await inbox.wait(1)
+assert hello.text == "hello" and inbox.at == "cursor-7"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from semel.gateway.ports import Heard, Incoming, Kept, Person, TooLarge
+
+
+class KeptInbox:
+    """`Inbox` in memory. `puts` holds each batch with its cursor, `events` what is not a repeat, in order."""
+
+    def __init__(self, store: Path, cursor: str | None = None) -> None:
+        """`store` is a directory for received files; `cursor`: how far the account was read before."""
+        self.at = cursor
+        self.puts: list[tuple[tuple[Incoming, ...], str | None]] = []
+        self.events: list[Incoming] = []
+        self.repeats: Counter[str] = Counter()  # by key
+        self.strangers: set[str] = set()  # ids of people who may not speak
+        self.fail: Exception | None = None  # what the next `put` raises, once, having kept nothing
+        self.onlines = 0
+        self._store = store
+        self._keys: set[str] = set()
+        self._more = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<KeptInbox {len(self.events)} events, at {self.at!r}>"
+
+    async def cursor(self) -> str | None:
+        return self.at
+
+    async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
+        if self.fail is not None:
+            fault, self.fail = self.fail, None
+            raise fault
+        self.puts.append((tuple(events), cursor))
+        for event in events:
+            if event.key in self._keys:
+                self.repeats[event.key] += 1
+                continue
+            self._keys.add(event.key)
+            self.events.append(event)
+        self.at = cursor if cursor is not None else self.at
+        self._more.set()
+
+    async def known(self, sender: Person, group: str = "") -> bool:
+        return sender.id not in self.strangers
+
+    async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
+        whole = bytearray()
+        async for piece in content:
+            whole += piece
+            if len(whole) > limit:
+                raise TooLarge(f"{name} is larger than {limit} bytes")
+        id = hashlib.blake2b(whole, digest_size=32).hexdigest()
+        self._store.mkdir(parents=True, exist_ok=True)
+        (self._store / id).write_bytes(whole)
+        return Kept(id, len(whole), name, mime)
+
+    def online(self) -> None:
+        self.onlines += 1
+        self._more.set()
+
+    async def hear(self, **event: Any) -> Heard:
+        await self.put([Incoming("message", event["key"], text=event["text"])], event.get("cursor"))
+        return Heard(len(self.events), "accepted")
+
+    async def wait(self, events: int, seconds: float = 20.0) -> list[Incoming]:
+        """The events, once there are so many of them. Raises TimeoutError."""
+        await self._until(lambda: len(self.events) >= events, seconds)
+        return self.events
+
+    async def wait_online(self, times: int = 1, seconds: float = 20.0) -> None:
+        """Until the channel said `online` so often."""
+        await self._until(lambda: self.onlines >= times, seconds)
+
+    async def _until(self, holds: Any, seconds: float) -> None:
+        async with asyncio.timeout(seconds):
+            while not holds():
+                self._more.clear()
+                await self._more.wait()

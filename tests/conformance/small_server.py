@@ -1,0 +1,46 @@
+"""A small HTTP server for a platform of a test: one request a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from semel.testing.conformance.http_proxy import read
+from semel.testing.conformance.rig import Request
+
+Answers = Callable[[Request], Awaitable[tuple[int, Mapping[str, Any]]]]
+"""A request -> the status and the JSON of its answer."""
+
+
+@contextlib.asynccontextmanager
+async def serving(answers: Answers) -> AsyncIterator[int]:
+    """It listens at this port of 127.0.0.1 until the block ends; what still waits for an answer gets none then."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_serve(answers, reader, writer))
+        tasks.add(task)
+        task.add_done_callback(lambda _: (tasks.discard(task), writer.close()))  # also where it never began
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _serve(answers: Answers, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        status, body = await answers(await read(reader))
+        content = json.dumps(body).encode()
+        head = f"HTTP/1.1 {status} X\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode() + content)
+        await writer.drain()
+    except (OSError, EOFError):
+        pass

@@ -1,0 +1,25 @@
+"""The Telegram channel is held against the suite, on the double of the Bot API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rig_telegram import TelegramRig
+
+from semel.testing.conformance import Check, Tally, checks, storm
+
+
+@pytest.mark.parametrize("check", checks(TelegramRig), ids=lambda check: check.__name__)
+async def test_the_telegram_channel_keeps_its_promises(check: Check, tmp_path: Path) -> None:
+    await check(TelegramRig(), tmp_path)
+
+
+async def test_a_small_storm_over_telegram(tmp_path: Path, tell: Callable[[Tally], None]) -> None:
+    tell(await storm(TelegramRig(), tmp_path, messages=24, kills=2))
+
+
+@pytest.mark.channels
+async def test_a_storm_of_200_messages_over_telegram(tmp_path: Path, tell: Callable[[Tally], None]) -> None:
+    tell(await storm(TelegramRig(), tmp_path, messages=200, kills=8))

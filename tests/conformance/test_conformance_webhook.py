@@ -1,0 +1,25 @@
+"""The webhook channel is held against the suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rig_webhook import WebhookRig
+
+from semel.testing.conformance import Check, Tally, checks, storm
+
+
+@pytest.mark.parametrize("check", checks(WebhookRig), ids=lambda check: check.__name__)
+async def test_the_webhook_channel_keeps_its_promises(check: Check, tmp_path: Path) -> None:
+    await check(WebhookRig(), tmp_path)
+
+
+async def test_a_small_storm_over_webhook(tmp_path: Path, tell: Callable[[Tally], None]) -> None:
+    tell(await storm(WebhookRig(), tmp_path, messages=24, kills=2))
+
+
+@pytest.mark.channels
+async def test_a_storm_of_200_messages_over_webhook(tmp_path: Path, tell: Callable[[Tally], None]) -> None:
+    tell(await storm(WebhookRig(), tmp_path, messages=200, kills=8))

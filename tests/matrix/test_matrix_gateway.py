@@ -1,0 +1,157 @@
+"""A whole gateway with the demo agent on a real homeserver: people talk, it is killed, and all is said once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from matrix_gateway import Gateway, until
+from matrix_house import House
+from synapse import Refused
+
+from semel.law.identity import escape_address
+
+pytestmark = pytest.mark.channels
+
+
+@pytest.fixture
+async def gateway(house: House, tmp_path: Path) -> AsyncIterator[Gateway]:
+    running = Gateway(tmp_path / "gateway", house.server.url, house.bot.id, house.alice.id, house.bob.id)
+    await running.up()
+    yield running
+    running.end()
+
+
+async def answered(house: House, room: str, count: int) -> list[str]:
+    """What the bot said there, once it is so much."""
+
+    async def said() -> list[str]:
+        texts = await house.alice.texts(room, house.bot.name)
+        return texts if len(texts) >= count else []
+
+    return list(await until(said, f"{count} answers"))
+
+
+def session(address: str) -> str:
+    return f"main:chat:{escape_address(address)}"
+
+
+async def test_alice_invites_talks_edits_reacts_and_sends_a_file(house: House, gateway: Gateway) -> None:
+    room = await house.alice.create_room(invite=[house.bot.name])
+    hello = await house.alice.say(room, "say: hello Alice")
+    assert await answered(house, room, 1) == ["hello Alice"]
+    await house.alice.edit(room, hello, "say: hello again")
+    await house.alice.react(room, hello, "👍")
+    mxc = await house.alice.upload(b"a,b\n1,2\n", "table.csv", "text/csv")
+    file = {"msgtype": "m.file", "body": "say: got it", "filename": "table.csv", "url": mxc}
+    await house.alice.send(room, "m.room.message", file)
+    assert await answered(house, room, 2) == ["hello Alice", "got it"]
+    entries = [(one["role"], one.get("kind"), one.get("text")) for one in await gateway.entries(session(room))]
+    assert [one for one in entries if one[0] != "notice"] == [
+        ("user", None, "say: hello Alice"),
+        ("agent", None, "hello Alice"),
+        ("user", "edit", "say: hello again"),
+        ("user", "reaction", "👍"),
+        ("user", None, "say: got it"),
+        ("agent", None, "got it"),
+    ]
+    [received] = (gateway.home / "data" / "workspaces" / "main" / ".semel" / "received").iterdir()
+    assert received.read_bytes() == b"a,b\n1,2\n"
+
+
+async def test_the_agent_reacts_sends_a_file_and_answers_in_a_thread(house: House, gateway: Gateway) -> None:
+    room = await house.group()
+    hello = await house.alice.say(room, f"{house.bot.id}: react 🎉", **{"m.mentions": {"user_ids": [house.bot.id]}})
+    await answered(house, room, 1)
+    related = {"rel_type": "m.thread", "event_id": hello, "is_falling_back": True, "m.in_reply_to": {"event_id": hello}}
+    await house.alice.say(room, f"{house.bot.name}: say: in the thread", **{"m.relates_to": related})
+    await answered(house, room, 2)
+    workspace = gateway.home / "data" / "workspaces" / "main"
+    (workspace / "report.txt").write_text("all is well")
+    await house.alice.say(room, f"{house.bot.name}: file report.txt")
+    await answered(house, room, 4)
+    events = [event for event in await house.alice.events(room) if event["sender"] == house.bot.id]
+    [reaction] = [event["content"]["m.relates_to"] for event in events if event["type"] == "m.reaction"]
+    assert (reaction["event_id"], reaction["key"]) == (hello, "🎉")
+    said = [event["content"] for event in events if event["type"] == "m.room.message"]
+    [inside] = [one for one in said if one["body"] == "in the thread"]
+    assert (inside["m.relates_to"]["rel_type"], inside["m.relates_to"]["event_id"]) == ("m.thread", hello)
+    [sent] = [one for one in said if one["msgtype"] == "m.file"]
+    assert await house.alice.download(sent["url"]) == b"all is well"
+    assert [one["text"] for one in await gateway.entries(session(f"{room}:thread-{hello[1:]}"))][-1] == "in the thread"
+
+
+async def test_a_group_is_read_along_and_answered_where_it_is_asked(house: House, gateway: Gateway) -> None:
+    room = await house.group()
+    await house.bob.say(room, "nobody asked the bot")
+    await house.alice.say(room, f"{house.bot.name}: say: you called?")
+    assert await answered(house, room, 1) == ["you called?"]
+    [event] = await house.alice.messages(room, house.bot.name)
+    assert event["content"]["m.relates_to"]["m.in_reply_to"], "in a group it is marked what is answered"
+
+
+async def test_a_destination_is_a_person_who_is_asked_into_a_room(house: House, gateway: Gateway) -> None:
+    room = await house.alice.create_room(invite=[house.bot.name])
+    script = (
+        '[[script {"steps": [{"call": "send_message", "arguments": {"to": "ben", "text": "Ben, look"}}, "told him"]}]]'
+    )
+    await house.alice.say(room, script)
+    assert await answered(house, room, 1) == ["told him"]
+
+    async def made() -> list[str]:
+        try:
+            found = await house.bot.call("GET", f"/user/{house.bot.id}/account_data/m.direct")
+        except Refused:
+            return []
+        return list(found.get(house.bob.id, ()))
+
+    [direct] = await until(made, "the room for the two")
+    await house.bob.join(direct)
+
+    async def told() -> bool:
+        return await house.bob.texts(direct) == ["Ben, look"]
+
+    await until(told, "the message")
+
+
+async def test_a_gateway_that_is_killed_again_and_again_hears_and_says_everything_once(
+    house: House, gateway: Gateway
+) -> None:
+    room = await house.alice.create_room(invite=[house.bot.name])
+    await house.alice.say(room, "say: ready")
+    await answered(house, room, 1)
+    for n in range(24):
+        await house.alice.say(room, f"say: answer {n}")
+        if n % 6 == 5:
+            await asyncio.sleep(0.3)  # in the middle of something, whatever it is
+            gateway.kill()
+            await house.alice.say(room, f"say: answer while it was down {n}")
+            await gateway.up()
+    wanted = {"ready", *(f"answer {n}" for n in range(24)), *(f"answer while it was down {n}" for n in (5, 11, 17, 23))}
+
+    async def all_heard() -> bool:
+        texts = [one["text"] for one in await gateway.entries(session(room)) if one["role"] == "user"]
+        return len(texts) >= len(wanted)
+
+    await until(all_heard, "every message")
+
+    async def quiet() -> bool:
+        waiting = [(await gateway.get(f"/v1/parts?state={each}"))["parts"] for each in ("queued", "sending", "unknown")]
+        told = [one for one in (await gateway.get("/v1/sessions"))["sessions"] if one["key"] == session(room)]
+        return not any(waiting) and all(one["state"] == "idle" for one in told)
+
+    await until(quiet, "the last answer")
+    entries = await gateway.entries(session(room))
+    heard = [one["text"].removeprefix("say: ") for one in entries if one["role"] == "user"]
+    assert sorted(heard) == sorted(wanted)
+    answers = [one for one in entries if one["role"] == "agent"]
+    delivered = [one["text"] for one in answers if one.get("delivery")]
+    said = await house.alice.texts(room, house.bot.name)
+    assert said == delivered, "the platform shows what the record says was sent, in its order, once"
+    assert len(set(said)) == len(said)
+    undelivered = [one for one in answers if not one.get("delivery")]
+    assert all(one.get("partial") for one in undelivered), "what was cut off by a kill, before it was said"
+    gateway.kill()
+    gateway.doctor()

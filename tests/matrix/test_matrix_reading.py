@@ -1,0 +1,214 @@
+"""An event -> what a person did. No network."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semel.channels.matrix.account import Me
+from semel.channels.matrix.places import LONGEST, Place, place_of
+from semel.channels.matrix.reading import Draft, read
+from semel.channels.matrix.rooms import Room
+from semel.channels.matrix.said import understand, without_fallback
+from semel.law.identity import check_event_key, escape_address, unescape_address
+
+ME = Me("@bot:test", "SEMEL", "secret-token")
+ROOM = Room("!r:test", name="Lobby", joined=3, names={"@ada:test": "Ada", "@bot:test": "Semel Bot"})
+
+
+def event(type: str = "m.room.message", content: Any = None, **more: Any) -> dict[str, Any]:
+    body = {"msgtype": "m.text", "body": "hello"} if content is None else content
+    whole = {"event_id": "$e", "type": type, "sender": "@ada:test", "origin_server_ts": 1500, "content": body}
+    return {**whole, **more}
+
+
+def heard(type: str = "m.room.message", content: Any = None, **more: Any) -> Draft:
+    draft = read(event(type, content, **more), ROOM, ME)
+    assert draft is not None
+    return draft
+
+
+@pytest.mark.parametrize(
+    ("body", "named", "text", "mentioned"),
+    [
+        ("hello", None, "hello", False),
+        ("Semel Bot: hello", None, "hello", True),
+        ("semel bot, hello", {}, "hello", True),
+        ("@Semel Bot hello", {}, "hello", True),
+        ("Semel Bot hello", {}, "Semel Bot hello", False),
+        ("Semel Bot hello", {"user_ids": ["@bot:test"]}, "hello", True),
+        ("Semel Bottle: hello", {}, "Semel Bottle: hello", False),
+        ("@bot:test hello", None, "hello", True),
+        ("@bot:test: hello", None, "hello", True),
+        ("@bot:testing.org hello", None, "@bot:testing.org hello", False),
+        ("@bot hello", {}, "hello", True),
+        ("bot: hello", {}, "hello", True),
+        ("bot is slow", {}, "bot is slow", False),
+        ("ask @bot:test about it", None, "ask @bot:test about it", True),
+        ("ask @bot:test.org about it", None, "ask @bot:test.org about it", False),
+        ("ask @bot:test about it", {}, "ask @bot:test about it", False),
+        ("as you wish, Semel Bot", {"user_ids": ["@bot:test"]}, "as you wish, Semel Bot", True),
+        ("@room hello", {"room": True}, "@room hello", False),
+        ("/new@bot", None, "/new", True),
+        ("/new@bot:test and so on", {}, "/new and so on", True),
+        ("/new@other", {}, "/new@other", False),
+        ("bot: /new", {}, "/new", True),
+        ("@bot", None, "@bot", True),
+        ("  @bot:  two  spaces", None, "two  spaces", True),
+    ],
+)
+def test_who_is_meant(body: str, named: dict[str, Any] | None, text: str, mentioned: bool) -> None:
+    content = {} if named is None else {"m.mentions": named}
+    said = understand(body, content, ME.id, ("Semel Bot",))
+    assert (said.text, said.mentioned) == (text, mentioned)
+
+
+def test_a_link_to_us_is_a_mention_where_nothing_else_says_whom_it_means() -> None:
+    html = '<a href="https://matrix.to/#/%40bot%3Atest">x</a> hi'
+    assert understand("x hi", {"formatted_body": html}, ME.id, ()).mentioned
+    assert not understand("x hi", {"formatted_body": html, "m.mentions": {}}, ME.id, ()).mentioned
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("> <@ada:test> one\n> two\n\nreply", "reply"),
+        ("> * <@ada:test> waves\n\nreply", "reply"),
+        ("> my own quotation\n\nreply", "> my own quotation\n\nreply"),
+        ("reply", "reply"),
+        ("> <@ada:test> all of it", ""),
+    ],
+)
+def test_the_fallback_of_a_reply_is_taken_away(body: str, text: str) -> None:
+    assert without_fallback(body) == text
+
+
+def test_a_reply_and_a_thread_name_what_they_answer() -> None:
+    reply = heard(content={"msgtype": "m.text", "body": "x", "m.relates_to": {"m.in_reply_to": {"event_id": "$o"}}})
+    assert (reply.what.of, reply.what.address, reply.about) == ("$o", "!r:test", ("$o",))
+    related = {
+        "rel_type": "m.thread",
+        "event_id": "$root",
+        "is_falling_back": True,
+        "m.in_reply_to": {"event_id": "$o"},
+    }
+    thread = heard(content={"msgtype": "m.text", "body": "x", "m.relates_to": related})
+    assert (thread.what.of, thread.what.address, thread.about) == (None, "!r:test:thread-root", ("$root",))
+    assert thread.what.data == {"room": "!r:test", "group": True, "thread": "$root"}
+    inside = heard(content={"msgtype": "m.text", "body": "x", "m.relates_to": {**related, "is_falling_back": False}})
+    assert (inside.what.of, inside.about) == ("$o", ("$o", "$root"))
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (event("m.room.encrypted", {"ciphertext": "x"}), "encrypted"),
+        (event(content={"msgtype": "m.text"}), "no text"),
+        (event(content={"msgtype": "m.text", "body": 7}), "no text"),
+        (event(content={}), "no text"),
+        (event("m.reaction", {}), "the reaction does not say"),
+        (event("m.reaction", {"m.relates_to": {"rel_type": "m.annotation", "event_id": "$o", "key": ""}}), "reaction"),
+        (event("m.room.redaction", {}), "the deletion does not say"),
+        (event(content={"m.relates_to": {"rel_type": "m.replace", "event_id": "$o"}}), "has no text"),
+        (event("org.example.odd", {"x": 1}), "no text that is known"),
+        ({"type": "m.room.message"}, "no event"),
+        ("nonsense", "no event"),
+        (None, "no event"),
+        (event(content="text"), "no event"),
+        (event(sender=7), "no event"),
+    ],
+)
+def test_what_cannot_be_read_is_kept_as_it_came_with_the_reason(given: Any, why: str) -> None:
+    draft = read(given, ROOM, ME)
+    assert draft is not None and draft.what.kind == "unreadable"
+    assert why in draft.what.why
+    assert json.loads(draft.what.raw) == given
+    assert check_event_key(draft.what.key)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        event("m.room.name", {"name": "x"}, state_key=""),
+        event("m.call.invite", {}),
+        event("m.key.verification.start", {}),
+        event("m.poll.response", {}),
+        event(content={"msgtype": "m.key.verification.request", "body": "verify?"}),
+        event(content={}, unsigned={"redacted_because": {}}),
+        event(sender="@bot:test"),
+    ],
+)
+def test_what_nobody_said_is_not_heard(given: Any) -> None:
+    assert read(given, ROOM, ME) is None
+
+
+def test_our_own_messages_are_echoes_by_transaction_or_by_key() -> None:
+    mine = {"sender": "@bot:test"}
+    by_transaction = heard(unsigned={"transaction_id": "k-1"}, **mine).what
+    by_key = heard(content={"body": "x", "dev.semel.key": "k-2"}, **mine).what
+    assert [(one.kind, one.key, one.of) for one in (by_transaction, by_key)] == [
+        ("echo", "k-1", "$e"),
+        ("echo", "k-2", "$e"),
+    ]
+    assert heard(content={"msgtype": "m.text", "body": "x", "dev.semel.key": "k-2"}).what.kind == "message", "forged"
+
+
+def test_an_encrypted_file_is_named_as_such() -> None:
+    draft = heard(content={"msgtype": "m.file", "body": "a.txt", "file": {"url": "mxc://test/1", "key": {}}})
+    assert draft.media is not None and draft.media.locked
+
+
+def test_an_address_is_a_room_or_a_thread_and_comes_back_from_a_session_key() -> None:
+    for place in (
+        Place("!r:test"),
+        Place("!r:test:8448", "$abc-_1"),
+        Place("!31hneApxJ_1o-63DmFrpeqnkFfWppnzWso1JvH3ogLM", "$e"),
+    ):
+        assert place_of(unescape_address(escape_address(place.address))) == place
+        assert len(place.address.encode()) <= LONGEST
+    long = Place("!r:" + "x" * 100, "$" + "y" * 43)
+    assert long.address == long.room, "its thread is answered by what is answered"
+    assert place_of("@ada:thread-x") == Place("@ada:thread-x")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = [
+    "body", "msgtype", "m.relates_to", "m.new_content", "m.mentions", "formatted_body", "url", "file", "info", "key",
+    "filename", "m.in_reply_to", "event_id", "rel_type", "redacts", "m.text", "geo_uri", "user_ids", "membership",
+    "displayname",
+]  # fmt: skip
+TYPES = ["m.room.message", "m.reaction", "m.room.redaction", "m.sticker", "m.room.member", "m.poll.start", "x"]
+VALUES = st.sampled_from(["m.text", "m.image", "m.replace", "m.thread", "m.annotation", "$o", "join", "m.location"])
+
+
+@settings(max_examples=70, deadline=None)
+@given(
+    st.sampled_from(TYPES),
+    st.dictionaries(
+        st.sampled_from(FIELDS),
+        VALUES | JSON | st.dictionaries(st.sampled_from(FIELDS), VALUES | JSON, max_size=4),
+        max_size=6,
+    ),
+    JSON,
+    JSON,
+)
+def test_whatever_a_homeserver_tells_is_read_without_an_error(type: str, content: Any, unsigned: Any, ts: Any) -> None:
+    given = event(type, content, unsigned=unsigned, origin_server_ts=ts, redacts=unsigned)
+    room = Room("!r:test", joined=3)
+    room.note([given, {**given, "state_key": "@ada:test"}])
+    draft = read(given, room, ME)
+    if draft is not None:
+        assert check_event_key(draft.what.key)
+        assert isinstance(draft.what.text, str) and draft.what.at >= 0
+
+
+def test_a_token_is_not_shown() -> None:
+    assert "secret-token" not in repr(ME)

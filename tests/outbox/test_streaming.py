@@ -1,0 +1,356 @@
+"""An answer that is seen while it is written: a message is reserved, edited, and filled (docs/outbox.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_world import World, script, until
+from stream_world import ROOM, Board, Slow, asked, chat, world
+
+from semel.gateway import previews
+from semel.gateway.ports import Caps, Op, Receipt, Safety
+from semel.gateway.record import Record
+from semel.ledger.sql import Tx
+from semel.testing import FakeChannel, Fault, Platform
+
+LONG = "Let me think about this for a while."
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(previews, "EVERY", 0.02)
+
+
+async def seen(true: Callable[[], bool]) -> None:
+    async def check() -> bool:
+        return true()
+
+    await until(check)
+
+
+async def still(w: World, session: str = ROOM) -> None:
+    """The turn is over and nothing is on its way."""
+    await w.idle(session)
+    await asyncio.wait_for(w.gateway.outbox.quiet(), 30)
+
+
+async def reasons(w: World) -> list[str]:
+    """What became of each reservation."""
+
+    def look(tx: Tx) -> list[str]:
+        rows = [tx.one("claim_get", id=n) for n in range(1, 50)]
+        return [r.reason for r in rows if r is not None and r.outcome == "quiet"]
+
+    return await w.gateway.record.read(look)
+
+
+def kinds(channel: FakeChannel) -> list[str]:
+    return [post.kind for post in channel.platform.log]
+
+
+async def test_an_answer_is_one_message_that_grows_and_ends_as_what_was_said(tmp_path: Path) -> None:
+    channel = chat()
+    board, gate = Board(channel.platform), tmp_path / "go on"
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script(LONG, {"wait": str(gate)}, " It is 42."))
+        await seen(lambda: board.messages() == [f"{LONG} …"])
+        gate.touch()
+        await still(w)
+        assert board.messages() == [f"{LONG} It is 42."]
+        assert kinds(channel)[0] == "post" and set(kinds(channel)[1:]) == {"edit"}
+        assert channel.platform.log[0].text == "…"
+        assert await reasons(w) == ["filled"]
+        [entry] = [e for e in await w.entries(ROOM) if e["role"] == "agent"]
+        assert entry["text"] == f"{LONG} It is 42."
+        assert entry["delivery"][0]["state"] == "sent"
+
+
+async def test_a_preview_shows_only_what_is_recorded(tmp_path: Path) -> None:
+    channel = chat()
+    async with world(tmp_path, channel) as w:
+        recorded: list[str] = []
+        take = channel.platform.take
+
+        def noted(op: Op) -> Any:
+            if op.kind == "edit" and op.text.endswith(previews.MARK):
+                entry = w.gateway.store.apply(_live)
+                recorded.append(entry)
+                assert entry.startswith(op.text.removesuffix(previews.MARK))
+            return take(op)
+
+        channel.platform.take = noted  # type: ignore[method-assign]
+        await asked(w, channel, script({"text": "word " * 200, "chunks": 60, "delay": 0.01}))
+        await still(w)
+        assert recorded
+        assert Board(channel.platform).messages() == ["word " * 200]
+
+
+def _live(tx: Tx) -> str:
+    from semel.ledger import entries
+
+    return next((entries.shown_text(tx, 1, seq) for seq in (2, 3) if tx.one("entry_get", session=1, seq=seq)), "")
+
+
+async def test_without_the_setting_nothing_is_reserved(tmp_path: Path) -> None:
+    channel = chat()
+    async with world(tmp_path, channel, stream=False) as w:
+        await asked(w, channel, script({"text": "hello", "chunks": 5, "delay": 0.02}))
+        await still(w)
+        assert [(p.kind, p.text) for p in channel.platform.log] == [("post", "hello")]
+
+
+async def test_a_turn_that_is_stopped_ends_as_what_was_shown(tmp_path: Path) -> None:
+    channel = chat()
+    board = Board(channel.platform)
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("On ", {"wait": str(tmp_path / "never")}))
+        await seen(lambda: board.messages() == ["On …"])
+        await w.gateway.stop_turn(ROOM, "ann")
+        await still(w)
+        assert board.messages() == ["On "]
+        assert await reasons(w) == ["filled"]
+
+
+async def test_previews_cost_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """House: a turn is three, one for each batch that is shown, and two for each part."""
+    channel, written, write = chat(), [], Record.write
+
+    async def noted(self: Record, body: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        written.append(body.__name__)
+        return await write(self, body, *args, **kwargs)
+
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("warm"))
+        await still(w)
+        monkeypatch.setattr(Record, "write", noted)
+        before = len(channel.platform.log)
+        await asked(w, channel, script({"text": "word " * 100, "chunks": 40, "delay": 0.02}), key="2")
+        await still(w)
+        assert len(channel.platform.log) - before > 4, "a reservation, previews, and the text"
+        assert written.count("receipt") == 2
+        assert set(written) <= {"hear", "put", "begin", "show", "finish", "depart", "receipt"}
+        assert [name for name in written if name in ("hear", "begin", "finish")] == ["hear", "begin", "finish"]
+
+
+async def test_a_deleted_session_leaves_no_reserved_message(tmp_path: Path) -> None:
+    channel = chat()
+    board, gate = Board(channel.platform), tmp_path / "go on"
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("Wait", {"wait": str(gate)}))
+        await seen(lambda: board.messages() == ["Wait …"])
+        await w.gateway.delete(ROOM)
+        await seen(lambda: board.messages() == [])
+        assert await reasons(w) == ["withdrawn"]
+
+
+async def test_what_is_said_meanwhile_is_not_above_the_answer(tmp_path: Path) -> None:
+    """Parts leave in order: the reserved message makes way for what is said before the answer is."""
+    channel = chat()
+    board, gate = Board(channel.platform), tmp_path / "go on"
+    async with world(tmp_path, channel) as w:
+        call = {"call": "send_message", "arguments": {"text": "On it"}}
+        await asked(w, channel, script(LONG, call, {"wait": str(gate)}, "Done."))
+        await seen(lambda: "On it" in board.messages())
+        gate.touch()
+        await still(w)
+        assert board.messages() == ["On it", "Done."]
+        assert (await reasons(w)).count("filled") == 1
+
+
+async def test_every_block_fills_a_message_of_its_own_where_all_are_delivered(tmp_path: Path) -> None:
+    channel = chat()
+    board, gate = Board(channel.platform), tmp_path / "go on"
+    async with world(tmp_path, channel, narration="all") as w:
+        await asked(w, channel, script("First.", {"tool": "make"}, "Second", {"wait": str(gate)}, " block."))
+        await seen(lambda: board.messages() == ["First.", "Second …"])
+        gate.touch()
+        await still(w)
+        assert board.messages() == ["First.", "Second block."]
+        assert await reasons(w) == ["filled", "filled"]
+
+
+async def test_a_long_answer_fills_with_its_first_part_and_posts_the_rest(tmp_path: Path) -> None:
+    channel = chat(max_len=40)
+    board, gate = Board(channel.platform), tmp_path / "go on"
+    text = "One sentence of it. " * 5
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script(text, {"wait": str(gate)}, "The end."))
+        await seen(lambda: [len(m) <= 40 and m.endswith(" …") for m in board.messages()] == [True])
+        gate.touch()
+        await still(w)
+        assert "".join(board.messages()) == text + "The end."
+        assert [p.kind for p in channel.platform.log if not p.text.endswith("…")] == ["edit", "post", "post"]
+
+
+# ---------------------------------------------------------------- when something fails
+
+
+async def test_an_unknown_fill_leaves_again_and_is_never_held(tmp_path: Path) -> None:
+    platform = Platform()
+    platform.fail_next(None, Fault.DROP, Fault.ERROR)
+    channel = chat(platform=platform)
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("It is 42."))
+        await until(lambda: _all(w, "sent"))
+        assert Board(platform).messages() == ["It is 42."]
+        assert [p for p in platform.log if p.kind == "post" and p.text != "…"] == []
+
+
+async def _all(w: World, *states: str) -> bool:
+    parts = await w.gateway.parts(None, 100, None)
+    return bool(parts) and {p["state"] for p in parts} <= set(states)
+
+
+@pytest.mark.parametrize("fault", [Fault.DROP, Fault.LOSE, Fault.REJECT])
+async def test_where_the_reserved_message_never_arrived_the_answer_is_a_post(tmp_path: Path, fault: Fault) -> None:
+    platform = Platform()
+    platform.fail_next(fault)
+    channel = chat(platform=platform)
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("It is 42."))
+        await still(w)
+        shown = Board(platform).messages()
+        assert shown == (["…", "It is 42."] if fault is Fault.DROP else ["It is 42."])  # a stray "…" at most
+        assert [e for e in await w.entries(ROOM) if e["role"] == "notice"] == [], "it said nothing: nobody is told"
+
+
+async def test_an_answer_whose_message_somebody_deleted_is_a_post(tmp_path: Path) -> None:
+    platform = Platform()
+    platform.fail_next(None, Fault.REJECT)
+    channel = chat(platform=platform)
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("It is 42."))
+        await still(w)
+        assert Board(platform).messages() == ["It is 42."]
+        assert await reasons(w) == ["withdrawn"]
+
+
+async def test_a_removal_that_fails_is_told_to_nobody(tmp_path: Path) -> None:
+    channel = chat()
+    board, gate = Board(channel.platform), tmp_path / "go on"
+    async with world(tmp_path, channel) as w:
+        call = {"call": "send_message", "arguments": {"text": "On it"}}
+        channel.platform.always = lambda op: Fault.REJECT if op.kind == "delete" else None
+        await asked(w, channel, script("Hm", {"wait": str(gate)}, call))
+        await seen(lambda: bool(board.messages()))
+        gate.touch()
+        await still(w)
+        assert board.messages()[-1:] == ["Hm"]
+        assert [e for e in await w.entries(ROOM) if e["role"] == "notice"] == []
+
+
+async def test_a_preview_that_hangs_does_not_overtake_the_answer(tmp_path: Path, monkeypatch: Any) -> None:
+    """What is said waits until the edit before it has ended: else an older text could come last."""
+    monkeypatch.setattr(previews, "PATIENCE", 0.3)
+
+    class Hanging(Slow):
+        done: list[str]
+
+        async def send(self, op: Op) -> Receipt:
+            if op.kind == "edit" and op.text.endswith(previews.MARK):
+                self.begun.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self.ended = len(self.platform.log)
+            return await super().send(op)
+
+    channel = Hanging("chat", Safety.AT_MOST_ONCE, deletes=True)
+    channel.begun, channel.ended = asyncio.Event(), 0  # type: ignore[attr-defined]
+    gate = tmp_path / "go on"
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("It is", {"wait": str(gate)}, " 42."))
+        await asyncio.wait_for(channel.begun.wait(), 30)  # type: ignore[attr-defined]
+        gate.touch()
+        await still(w)
+        assert Board(channel.platform).messages() == ["It is 42."]
+        assert channel.ended == 1, "the fill left after the preview had ended"  # type: ignore[attr-defined]
+
+
+async def test_a_preview_is_slower_where_the_platform_says_so(tmp_path: Path) -> None:
+    platform = Platform(retry_after=3600.0)
+    channel = chat(platform=platform)
+    platform.always = lambda op: Fault.LIMIT if op.text.endswith(previews.MARK) else None
+    gate = tmp_path / "go on"
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script({"text": "word " * 50, "chunks": 50, "delay": 0.01}, {"wait": str(gate)}))
+        await seen(lambda: sum(platform.attempts.values()) == 2)
+        await asyncio.sleep(0.2)
+        assert sum(platform.attempts.values()) == 2, "one edit was tried, and no other until it is allowed"
+        gate.touch()
+        await w.idle(ROOM)
+
+
+# ---------------------------------------------------------------- lives of the gateway
+
+
+@pytest.mark.parametrize("when", ["before it arrived", "while it shows", "on its way"])
+async def test_a_gateway_that_dies_while_it_streams_leaves_one_answer_and_no_mark(tmp_path: Path, when: str) -> None:
+    channel = chat()
+    board, gate = Board(channel.platform), tmp_path / "go on"
+    if when == "before it arrived":
+        channel.platform.fail_always(Fault.REFUSE)
+    if when == "on its way":
+        channel.platform.fail_next(Fault.HANG)
+    w = world(tmp_path, channel, grace_s=0.0)
+    await w.start()
+    await asked(
+        w, channel, script(attempts=[["Let me see.", {"wait": str(gate)}], ["It is 42."]], resume=["It is 42."])
+    )
+    if when == "while it shows":
+        await seen(lambda: board.messages() == ["Let me see. …"])
+    else:
+        await seen(lambda: sum(channel.platform.attempts.values()) > 0)
+    await w.stop()
+    channel.platform.fail_always(None)
+    again = world(tmp_path, channel)
+    async with again:
+        gate.touch()
+        await still(again)
+        await until(lambda: _all(again, "sent", "rejected", "dropped"))
+        assert board.messages() == ["It is 42."]
+
+
+async def test_text_that_is_cut_for_a_preview_fits() -> None:
+    for unit in ("char", "utf16", "byte"):
+        for size in (8, 20, 100):
+            caps = Caps(Safety.AT_MOST_ONCE, max_len=size, unit=unit)  # type: ignore[arg-type]
+            for text in ("", "x", "x" * 500, "😀" * 100, "```py\n" + "x = 1\n" * 90 + "```", " \n" * 90 + "x"):
+                cut = previews.fitted(text, caps)
+                assert previews.measure(cut, caps.unit) <= size, (unit, size, text[:9])
+                assert cut.endswith("…")
+
+
+async def test_a_message_that_was_reserved_can_be_changed_and_found_by_its_id(tmp_path: Path) -> None:
+    channel = chat()
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("It is 41."))
+        await still(w)
+        story = await w.gateway.why("m1")
+        assert any("'It is 41.'" in line["text"] for line in story["lines"])
+        story = await w.gateway.why("p1")
+        assert any("a message to chat:room is reserved before its text is known" in x["text"] for x in story["lines"])
+        [said] = [e for e in await w.entries(ROOM) if e["role"] == "agent"]
+        call = {"call": "edit_message", "arguments": {"message": f"c{said['claim']}", "text": "It is 42."}}
+        await asked(w, channel, script(call, "Mended."), key="2")
+        await still(w)
+        assert Board(channel.platform).messages() == ["It is 42.", "Mended."]
+
+
+async def test_two_sessions_that_stream_to_one_person_do_not_disturb_each_other(tmp_path: Path) -> None:
+    channel = chat()
+    board, gate = Board(channel.platform), tmp_path / "go on"
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("One", {"wait": str(gate)}, " and one."))
+        await w.gateway.say("demo:chat:room", script("Two", {"wait": str(gate)}, " and two."))
+        await seen(lambda: sorted(board.messages()) == ["One …", "Two …"])
+        gate.touch()
+        await still(w)
+        await still(w, "demo:chat:room")
+        assert sorted(board.messages()) == ["One and one.", "Two and two."]
+        assert await reasons(w) == ["filled", "filled"]
+        assert repr(w.gateway.outbox.previews) == "<Previews of 0 messages, 0 edits under way>"

@@ -1,0 +1,85 @@
+"""Groups: what is heard there, what wakes, and who may talk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from people_world import ADA, BOB, EVE, Chat, said
+
+from semel.gateway.ports import Incoming
+from semel.gateway.settings import ChannelSettings, GroupSettings
+
+OWN = {
+    "groups": "mention",
+    "group": {
+        "loud": GroupSettings("always"),
+        "quiet": GroupSettings("never"),
+        "open": GroupSettings("mention", "guest"),
+        "-100*": GroupSettings("always", "guest"),
+        "-100*:7": GroupSettings("never"),
+    },
+}
+CASES = [  # who, room, mentioned, refused, wakes
+    (ADA, "any", True, None, None),
+    (ADA, "any", False, None, False),
+    (EVE, "any", True, "stranger", None),
+    (ADA, "loud", False, None, None),
+    (BOB, "quiet", True, "group", None),
+    (EVE, "quiet", True, "stranger", None),
+    (EVE, "open", True, None, None),
+    (EVE, "open", False, None, False),
+    (EVE, "-1001234", False, None, None),
+    (ADA, "-1001234:7", False, None, None),  # the first pattern that fits
+]
+
+
+@pytest.mark.parametrize(("who", "room", "mentioned", "refused", "wakes"), CASES)
+async def test_the_policy_of_a_group_decides(
+    tmp_path: Path, who: object, room: str, mentioned: bool, refused: str | None, wakes: bool | None
+) -> None:
+    async with Chat(tmp_path, own=OWN) as w:
+        verdict = await w.judge(said("hi", who, room, group=True, mentioned=mentioned))  # type: ignore[arg-type]
+        assert (verdict.refused, verdict.wakes) == (refused, wakes)
+        assert (await w.judge(said("hi", ADA, room))).refused is None  # alone with it, a group's rules are nobody's
+
+
+async def test_whose_files_are_fetched_is_decided_by_the_group_too(tmp_path: Path) -> None:
+    async with Chat(tmp_path, own=OWN) as w:
+        known = w.gateway.people.known
+        assert await known("chat", EVE, "open") and await known("chat", EVE, "-1001234")
+        assert not await known("chat", EVE) and not await known("chat", EVE, "any")
+        assert await known("chat", ADA, "any")
+
+
+def test_a_group_of_its_own_address_comes_before_a_pattern() -> None:
+    group = {"*": GroupSettings("never"), "a": GroupSettings("always"), "[a]": GroupSettings("always", "guest")}
+    own = ChannelSettings("chat", "fake", groups="mention", group=group)
+    assert (own.room("a").policy, own.room("b").policy, own.room("[a]").strangers) == ("always", "never", "guest")
+    assert ChannelSettings("chat", "fake", groups="always").room("a") == GroupSettings("always", "refuse")
+
+
+async def test_what_is_not_meant_for_it_is_read_with_the_next_turn(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await w.tell("just between us", BOB, "room", group=True)
+        await w.tell("/stop", BOB, "room", group=True)  # for another bot
+        assert (await w.gateway.session("demo:chat:room"))["state"] == "idle"
+        assert await w.texts("demo:chat:room") == ["just between us", "/stop"]
+        await w.tell("hello you", BOB, "room", group=True, mentioned=True)
+        await w.until_shown("hello you", "room")
+        await w.idle("demo:chat:room")
+        await w.tell("/status", BOB, "room", group=True, mentioned=True)
+        await w.until_shown("demo", "room")
+        await w.tell("hi", EVE, "room", group=True, mentioned=True)
+        assert "hi" not in await w.texts("demo:chat:room", "user")
+        assert w.refused() == {"stranger": 1}
+
+
+async def test_where_nothing_is_heard_nothing_is_recorded(tmp_path: Path) -> None:
+    async with Chat(tmp_path, own={"groups": "never"}) as w:
+        before = await w.rows()
+        await w.tell("hello", ADA, "room", group=True, mentioned=True)
+        await w.chat.tell(Incoming("reaction", "r1", "room", ADA, "+1", of="m1", group=True))
+        assert await w.rows() == before
+        assert w.refused() == {"group": 2}
+        assert w.people.refused()["strangers"] == []  # she is none
