@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import httpx2
+import pytest
 from jobs_house import (
     CONFIG,
     Json,
@@ -40,6 +41,7 @@ def gone(pid: int) -> None:
     until(lambda: not alive(pid), "it is dead")
 
 
+@pytest.mark.storm
 def test_whatever_dies_while_jobs_run_each_end_is_told_once(tmp_path: Path) -> None:
     go, later, ran = (tmp_path / name for name in ("go", "later", "ran"))
     wait = "until test -e {}; do sleep 0.05; done; ".format
@@ -96,6 +98,7 @@ def test_a_cancel_that_was_recorded_before_the_gateway_died_happens(tmp_path: Pa
         assert jobs(house, "demo:c")[0]["cancelled_by"] == "the agent"
 
 
+@pytest.mark.storm
 def test_however_often_the_gateway_is_killed_while_jobs_start_none_starts_twice_or_is_lost_in_silence(
     tmp_path: Path,
 ) -> None:

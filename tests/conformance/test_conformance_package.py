@@ -19,6 +19,7 @@ async def test_a_channel_of_a_package_keeps_its_promises(rig: type[PigeonRig], c
     await check(rig(), tmp_path)
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("rig", RIGS)
 async def test_a_small_storm_over_a_channel_of_a_package(
     rig: type[PigeonRig], tmp_path: Path, tell: Callable[[Tally], None]

@@ -16,6 +16,7 @@ async def test_the_telegram_channel_keeps_its_promises(check: Check, tmp_path: P
     await check(TelegramRig(), tmp_path)
 
 
+@pytest.mark.storm
 async def test_a_small_storm_over_telegram(tmp_path: Path, tell: Callable[[Tally], None]) -> None:
     tell(await storm(TelegramRig(), tmp_path, messages=24, kills=2))
 

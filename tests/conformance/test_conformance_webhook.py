@@ -16,6 +16,7 @@ async def test_the_webhook_channel_keeps_its_promises(check: Check, tmp_path: Pa
     await check(WebhookRig(), tmp_path)
 
 
+@pytest.mark.storm
 async def test_a_small_storm_over_webhook(tmp_path: Path, tell: Callable[[Tally], None]) -> None:
     tell(await storm(WebhookRig(), tmp_path, messages=24, kills=2))
 

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from semel.ledger import books, views
 from semel.ledger.store import Store
+
+pytestmark = pytest.mark.storm
 
 Json = dict[str, Any]
 MESSAGES = 24

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
+from structlog.testing import capture_logs
 
 from semel.gateway.files import StoreFailed
 from semel.gateway.keeper import Keeper, Status, secrets_of
@@ -153,13 +153,14 @@ async def test_a_refused_account_is_tried_every_ten_minutes_and_stays_denied_mea
         assert status.state == "online"
 
 
-async def test_a_mistake_of_a_channel_is_logged_once_and_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_mistake_of_a_channel_is_logged_once_and_shows_no_secret() -> None:
     fault = [RuntimeError("POST https://api/bot123456:AAsecret/getUpdates failed") for _ in range(4)]
-    async with kept(Moody(*fault)) as (clock, status, _):
-        for _ in range(3):
-            await clock.advance_to_next()
-        assert status.error == "it failed inside (RuntimeError); the gateway's log tells more"
-    logged = capsys.readouterr().out
+    with capture_logs() as told:
+        async with kept(Moody(*fault)) as (clock, status, _):
+            for _ in range(3):
+                await clock.advance_to_next()
+            assert status.error == "it failed inside (RuntimeError); the gateway's log tells more"
+    logged = str(told)
     assert logged.count("a channel failed") == 1
     assert "[secret]" in logged
     assert "AAsecret" not in logged

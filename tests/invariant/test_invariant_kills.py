@@ -29,6 +29,8 @@ from test_model_system import served
 
 from semel.testing.scripted_agent import prompts_given
 
+pytestmark = pytest.mark.storm
+
 Json = dict[str, Any]
 HALF: Json = {"text": "Half of ", "chunks": 1}
 DOWN = error("503 Unavailable")

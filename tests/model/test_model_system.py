@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "system"))
 
+import pytest
 from model_server import Answer, ModelServer, Request
 from system_house import House, until
 
@@ -58,6 +59,7 @@ permissions = "allow"
     return House(home, config, env={"MODEL_KEY": "sk-of-the-test"})
 
 
+@pytest.mark.storm
 def test_a_gateway_that_is_killed_in_a_command_goes_on_from_the_record(tmp_path: Path) -> None:
     """Law 9 and 10: the command dies with its gateway, and is not run again by itself."""
     command = "echo once >> log; echo $$ > pid; sleep 300"
@@ -127,6 +129,7 @@ def test_a_model_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> Non
         assert "Traceback" not in gateway.log
 
 
+@pytest.mark.storm
 def test_a_gateway_that_is_killed_while_older_turns_are_summarised_asks_for_it_again(tmp_path: Path) -> None:
     """Laws 4 and 9: nothing of it was recorded, so nothing is doubled; then it stands, marked as what it is."""
     long = "word " * 400

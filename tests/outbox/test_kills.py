@@ -20,6 +20,8 @@ from semel.gateway.ports import Safety
 from semel.ledger import parts
 from semel.ledger.store import Store
 
+pytestmark = pytest.mark.storm
+
 WORKER = Path(__file__).parent / "kill_worker.py"
 DESTINATIONS = 5
 EACH = 40

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from schedule_house import House
 
 from semel.gateway.zones import zone
@@ -15,6 +16,8 @@ from semel.law import schedule
 from semel.law.walltime import iso
 from semel.ledger import books
 from semel.ledger.store import Store
+
+pytestmark = pytest.mark.storm
 
 KILLS = 6
 Json = dict[str, Any]

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from semel.ledger import books, entries, erase, hear, sessions, show, turns, views
 from semel.ledger.speak import Caller, Leg, Say
 from semel.ledger.store import Store
@@ -111,6 +113,7 @@ def _size(tx: Any, session: int) -> int:
     return claims + items
 
 
+@pytest.mark.storm
 def test_a_deletion_that_is_killed_over_and_over_ends(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
     store = filled(ledger, 1_200)

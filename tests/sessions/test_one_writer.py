@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from gateway_world import World, script, until
@@ -18,9 +19,14 @@ WRITERS = {"entry_add": {"entries.py"}, "import_entry": {"importing.py"}}
 """What adds an entry, and who runs it: what happens here, and what is carried over from elsewhere."""
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
 def calls(path: Path) -> Iterator[str]:
     """The names of the statements that a file runs."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             first = node.args[0]
             if node.func.attr in ("run", "value", "one", "all") and isinstance(first, ast.Constant):
@@ -43,7 +49,7 @@ def test_nothing_outside_the_ledger_writes() -> None:
         if LEDGER in path.parents:
             continue
         wrong += [f"{path.name} runs {name}" for name in calls(path) if name in writing]
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes(path):
             opens = isinstance(node, ast.Attribute) and node.attr in ("Connection", "connect", "Blob")
             if opens and isinstance(node.value, ast.Name) and node.value.id in ("apsw", "sqlite3"):
                 wrong.append(f"{path.name}:{node.lineno} opens a database")

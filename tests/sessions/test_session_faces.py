@@ -107,6 +107,7 @@ def test_a_webhook_that_is_delivered_again_commands_once_and_the_answer_goes_bac
             assert house.texts("demo:hook:room", "agent") == []
 
 
+@pytest.mark.storm
 def test_a_gateway_killed_while_it_is_told_to_retry_retries_once(tmp_path: Path) -> None:
     dice = random.Random(5)
     with opened(House(tmp_path, DEMO)) as house:
@@ -142,6 +143,7 @@ def _answered(house: House, many: int) -> bool:
     return len([one for one in house.entries("demo:r") if one.get("kind") == "command" and "of" in one]) == many
 
 
+@pytest.mark.storm
 def test_a_gateway_killed_while_it_deletes_goes_on_with_it(tmp_path: Path) -> None:
     with opened(House(tmp_path, DEMO)) as house:
         for n in range(2):

@@ -7,10 +7,13 @@ import random
 import time
 from pathlib import Path
 
+import pytest
 from storm_books import Aftermath
 from storm_house import Storm
 from storm_plan import KILLS
 from system_house import House, opened, receiver
+
+pytestmark = pytest.mark.storm
 
 
 def test_twenty_producers_and_twenty_kills_leave_every_event_heard_and_answered_once(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from system_house import DEMO, House, channel, left, opened, receiver, script, send, until
 
 SESSIONS = ("demo:hook:a", "demo:hook:b", "demo:web:a", "demo:web:b")
@@ -118,6 +119,7 @@ class Storm:
         until(quiet, "everything came to rest")
 
 
+@pytest.mark.storm
 def test_a_storm_of_kills_loses_nothing_and_says_nothing_twice(tmp_path: Path) -> None:
     house = House(tmp_path)
     with receiver() as rx:

@@ -87,6 +87,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
         yield Up(tmp_path, double.stdout.readline().split()[0], stack)
 
 
+@pytest.mark.storm
 def test_a_person_talks_with_an_agent_through_kills(up: Up) -> None:
     up.call("person", id=ANNA, name="Ada L")
     up.call("group", id=FORUM, title="Forum", forum=True, status="administrator")

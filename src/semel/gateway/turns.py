@@ -31,6 +31,7 @@ log = structlog.get_logger("semel.turns")
 T = TypeVar("T")
 
 RETRY_S = 2.0  # after the ledger or an agent could not be used
+LOOK_S = 0.05  # between two looks whether a session that is served runs a turn
 
 
 class Turns:
@@ -150,8 +151,10 @@ class Turns:
 
     async def alone(self, session: int, deed: Callable[[int], Awaitable[T]]) -> T:
         """Do something in a session while no turn runs there; one that falls due meanwhile comes after it."""
-        if session in self.tasks:
-            raise Conflict("a turn runs in this session; ask again when it is over, or stop it")
+        while (task := self.tasks.get(session)) is not None:
+            if session in self.runs or session in self._starting:
+                raise Conflict("a turn runs in this session; ask again when it is over, or stop it")
+            await asyncio.wait({task}, timeout=LOOK_S)  # it may only be looking whether something is due
         doing = asyncio.get_running_loop().create_task(self._alone(session, deed), name=f"alone in session {session}")
         self.tasks[session] = doing
         return await asyncio.shield(doing)
