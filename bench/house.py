@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ class House:
 
     def __init__(self, root: Path, live: int = 4, instant: bool = True, api: str = "") -> None:
         self.root = root
+        self.env: Mapping[str, str] | None = None  # the gateway's environment; None: as here
         (root / "work").mkdir(exist_ok=True)
         self.config = root / "semel.toml"
         how = ["--instant"] if instant else ["--log", str(root / "prompts")]
@@ -55,6 +56,7 @@ class House:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
+                env=self.env,
             )
         while time.monotonic() - begin < 60:
             if self.process.poll() is not None:
@@ -123,14 +125,22 @@ def rss(pid: int) -> float:
     return 0.0
 
 
+class Refused(RuntimeError):
+    """A stream was answered with this status instead."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
+
+
 class Client:
-    """One keep-alive HTTP/1.1 connection."""
+    """One keep-alive HTTP/1.1 connection. A gateway that dies under it is an OSError, or an EOFError."""
 
     def __init__(self, port: int) -> None:
         self.port = port
 
     async def open(self) -> Client:
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**26)
         return self
 
     def close(self) -> None:
@@ -145,33 +155,50 @@ class Client:
         return await self._post(f"/v1/sessions/{session}/events", {"kind": kind, "text": text, "key": key})
 
     async def _post(self, path: str, told: Json) -> int:
-        body = json.dumps(told).encode()
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        self.writer.write(head.encode() + body)
-        status = await self.reader.readline()
+        status, _, at = await self.request("POST", path, json.dumps(told).encode())
+        if status != 202:
+            raise RuntimeError(f"not accepted: HTTP {status}")
+        return at
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes, int]:
+        """(status, body, when the status was there), of a request whose body is JSON."""
+        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        if body:
+            more += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        self.writer.write(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n{more}\r\n".encode() + body)
+        status = await self._status()
         at = time.monotonic_ns()
         length = 0
         while (line := await self.reader.readline()) not in (b"\r\n", b""):
             if line.lower().startswith(b"content-length:"):
                 length = int(line.split(b":")[1])
-        await self.reader.readexactly(length)
-        if b" 202" not in status:
-            raise RuntimeError(f"not accepted: {status!r}")
-        return at
+        return status, await self.reader.readexactly(length), at
+
+    async def _status(self) -> int:
+        line = await self.reader.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError
+        return int(line.split(b" ", 2)[1])
+
+    async def stream(self, session: str, after: int | None = None) -> AsyncIterator[tuple[int, Json]]:
+        """(when it was there, message) of a session's stream, for as long as it lasts. Raises Refused."""
+        query = "" if after is None else f"?after={after}"
+        head = f"GET /v1/sessions/{session}/stream{query} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+        self.writer.write(f"{head}Accept: text/event-stream\r\n\r\n".encode())
+        if (status := await self._status()) != 200:
+            raise Refused(status)
+        while line := await self.reader.readline():
+            at = time.monotonic_ns()
+            if line.startswith(b"data:") and line.endswith(b"\n"):
+                yield at, json.loads(line[5:])
 
     async def watch(self, session: str, pongs: asyncio.Queue[tuple[int, int]]) -> None:
         """Put (when the agent had the prompt, when this watcher saw the answer), in monotonic ns, for each answer."""
-        head = f"GET /v1/sessions/{session}/stream HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
-        self.writer.write(f"{head}Accept: text/event-stream\r\n\r\n".encode())
         seen: set[int] = set()
-        while line := await self.reader.readline():
-            at = time.monotonic_ns()
-            if not line.startswith(b"data:"):
-                continue
-            for change in json.loads(line[5:]).get("changes", []):
+        async for at, message in self.stream(session):
+            for change in message.get("changes", []):
                 text = str(change.get("text", ""))
                 if text.startswith("pong ") and int(text[5:]) not in seen:
                     seen.add(int(text[5:]))

@@ -21,7 +21,20 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def prove(quick: bool, args: argparse.Namespace) -> Proof:
     """All of them, quick or not: together they take two minutes."""
-    command = [sys.executable, "-m", "pytest", "-m", CHOSEN, "-n", "4", "--dist", "load", "-p", "no:cacheprovider", "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        CHOSEN,
+        "-n",
+        "4",
+        "--dist",
+        "load",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]
     if args.first:
         command.append("-x")
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"CI": ""})

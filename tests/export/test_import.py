@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 from export_house import agent, content, conversation, exported, file, header, turn, user, written
-from gateway_world import World, script
+from gateway_world import World, script, until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import semel
 from semel.gateway import archive
 from semel.gateway.errors import BadRequest, Conflict
-from semel.ledger import importing
+from semel.ledger import erase, importing
 from semel.ledger.importfile import BadFile, check
 
 Json = dict[str, Any]
@@ -120,6 +120,20 @@ async def test_an_imported_session_that_was_deleted_comes_back_from_the_same_fil
     await world.gateway.delete("x")
     assert (await world.gateway.import_session(file(GOOD)))["status"] == "imported"
     assert await world.texts("x") == ["hi", "ho"]
+
+
+async def test_an_imported_session_whose_content_is_erased_leaves_the_books_in_balance(world: World) -> None:
+    """What it said reached people elsewhere: no session here has to know it, before its deletion or after."""
+    await world.ask("say: hello", session="big")
+    await world.gateway.import_session(file(list(conversation(2, key="x"))))  # to the home of that session
+    await world.balanced()
+    await world.gateway.delete("x")
+
+    async def erased() -> bool:
+        return not await world.gateway.record.read(erase.left)
+
+    await until(erased)
+    await world.balanced()
 
 
 async def test_an_import_whose_session_is_deleted_says_so_and_begins_anew(world: World) -> None:

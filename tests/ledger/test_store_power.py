@@ -9,7 +9,10 @@ from pathlib import Path
 
 import apsw
 import pytest
-from power_disk import MODES, Op, PowerDisk, image, lay_out
+from proof.power.disk import Op, PowerDisk
+from proof.power.images import MODES, image, lay_out
+from proof.power.main import PHYSICAL, Plan, control, record, stretch
+from proof.power.recorder import Recording
 
 from semel.ledger.errors import LedgerFailed, LedgerFull
 from semel.ledger.sql import Tx
@@ -37,33 +40,58 @@ def cut() -> Iterator[Path]:
         yield Path(folder)
 
 
-def work(path: Path, disk: PowerDisk) -> None:
-    """Single commits, groups and a checkpoint, with rows from one to many pages."""
-    store = Store.open_sync(path, vfs=disk.name)
-    disk.ack("the schema")
-    for round in range(3):
-        store.apply(note, f"alone {round}", size=10 + 3000 * (round % 2))
-        disk.ack(f"alone {round}")
-        names = [f"group {round}.{n}" for n in range(5)]
-        store.apply_all([(note, (name, 700)) for name in names])
-        for name in names:
-            disk.ack(name)
-        if round == 1:
-            store._committer_or_refuse().checkpoint()
-    store.close()
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return record(SHORT, tmp_path_factory.mktemp("recorded"))
 
 
-def test_power_loss_after_any_operation_loses_nothing_acknowledged(tmp_path: Path, disk: PowerDisk, cut: Path) -> None:
-    work(tmp_path / "ledger.db", disk)
-    luck = random.Random(7)
-    for mode in MODES:
-        for k in range(1, len(disk.ops) + 1):
-            if disk.ops[k - 1].kind == "ack" or (mode in ("torn", "sectors") and luck.random() < 0.75):
-                continue
-            before = disk.ops[:k]
-            lay_out(image([op for op in before if op.kind != "ack"], mode, luck), cut)
-            assert found(cut / "ledger.db") == "whole", (mode, k)
-            check(cut / "ledger.db", before, (mode, k))
+SHORT = Plan("full", seed=3, draws=1, share=0.04, short=True)
+
+
+def test_power_loss_behind_any_operation_loses_nothing_acknowledged(recorded: Recording, cut: Path) -> None:
+    """A sample of `python -m proof power`: behind each answer to a caller, and a few others."""
+    points = [k for k, op in enumerate(recorded.ops) if op.kind in PHYSICAL]
+    found = stretch(recorded, SHORT, points, cut)
+    assert not found.faults, [SHORT.replay(k, mode) for k, mode, _ in found.faults]
+    assert set(found.images) == set(MODES) and found.opened > 50
+
+
+@pytest.mark.parametrize("sync", ["off", "normal", "lying"])
+def test_a_store_that_does_not_wait_for_the_disk_is_found_to_lose(sync: str, cut: Path) -> None:
+    assert control(3, cut, sync, many=60) > 5
+
+
+def test_one_workload_gives_the_same_operations_each_time(recorded: Recording, cut: Path) -> None:
+    again = record(SHORT, cut)
+    assert [op[:3] for op in again.ops] == [op[:3] for op in recorded.ops]
+    assert again.states == recorded.states
+
+
+def test_a_group_is_one_commit_and_its_callers_are_answered_after_its_sync(recorded: Recording) -> None:
+    [group] = [name for name in recorded.names if name.count("hear") > 1]
+    acks = [k for k, op in enumerate(recorded.ops) if op.kind == "ack" and op.file in group.split(" + ")]
+    assert len(acks) == group.count(" + ") + 1 == acks[-1] - acks[0] + 1
+    assert recorded.ops[acks[0] - 1].kind == "sync"
+
+
+def test_what_no_sync_covers_may_survive_by_sectors_and_what_one_covers_does() -> None:
+    ops = [
+        Op("write", "a", 0, b"1" * 2048),
+        Op("sync", "a"),
+        Op("write", "a", 500, b"2" * 1000),
+        Op("write", "b", 0, b"3"),
+    ]
+    found = {bytes(image(ops, "sectors", random.Random(n)).get("a", b"")) for n in range(200)}
+    assert len(found) == 8, "the second write touches three sectors"
+    assert all(len(one) == 2048 and one[:500] == b"1" * 500 and one[1500:] == b"1" * 548 for one in found)
+    assert image(ops, "lost", random.Random(0)) == {"a": b"1" * 2048}
+    assert image(ops, "killed", random.Random(0))["b"] == b"3"
+
+
+def test_a_file_that_was_deleted_without_waiting_may_be_back_until_a_new_log_is_synced() -> None:
+    ops = [Op("write", "x-wal", 0, b"old"), Op("sync", "x-wal"), Op("delete", "x-wal"), Op("write", "x-wal", 0, b"new")]
+    assert image(ops, "lost", random.Random(0)) == {"x-wal": b"old"}
+    assert image([*ops, Op("sync", "x-wal")], "lost", random.Random(0)) == {"x-wal": b"new"}
 
 
 def found(path: Path) -> str:
@@ -76,14 +104,6 @@ def found(path: Path) -> str:
     if problems != [("ok",)]:
         return repr(problems)
     return "whole" if bool(tables) == bool(version) else f"{tables} tables, version {version}"
-
-
-def check(path: Path, before: list[Op], where: tuple[str, int]) -> None:
-    with Store.open_sync(path) as store:
-        for op in before:
-            if op.kind == "ack" and op.file != "the schema":
-                assert store.look(noted, op.file), (where, op.file)
-        store.apply(note, "after the crash")
 
 
 def test_a_crash_while_the_schema_is_made_leaves_a_file_that_opens_as_new(

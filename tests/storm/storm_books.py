@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,9 +13,8 @@ from storm_house import Storm
 from storm_plan import SESSIONS, Planned
 from system_house import Json, Receiver
 
-MARK = re.compile(r"\bq\d+x\d+[ab]\b")
-NOTES = ("[semel: notes for you", "[semel: this conversation so far")
-RESUMED, ASKED = "[semel: your turn goes on", "- it was asked: "
+from semel.testing.marking_agent import MARK, questions
+
 EVENTS = """SELECT e.id, e.source, e.key, e.kind, e.payload, lower(hex(e.digest)) AS digest, e.repeats, h.wakes, h.turn,
  t.root, t.state, s.key AS session, h.seq FROM event e LEFT JOIN hearing h ON h.event = e.id
  LEFT JOIN turn t ON t.id = h.turn LEFT JOIN session s ON s.id = h.session ORDER BY e.id"""
@@ -28,14 +25,6 @@ TURNS = """SELECT t.id, t.session, t.root, t.attempt, t.how, t.state, p.pid
 def rows(db: apsw.Connection, sql: str) -> list[Json]:
     cursor = db.execute(sql)
     return [dict(zip([name for name, _ in cursor.get_description()], row, strict=True)) for row in cursor]
-
-
-def questions(blocks: list[str]) -> list[str]:
-    """The markers a prompt asks about; notes and what was said already are no question."""
-    new = [one for one in blocks if not one.startswith(NOTES)]
-    if new and new[0].startswith(RESUMED):
-        new = [ast.literal_eval(line[len(ASKED) :]) for line in new[0].splitlines() if line.startswith(ASKED)]
-    return [mark for one in new for mark in MARK.findall(one)]
 
 
 def told_once(texts: list[str]) -> Counter[str]:
@@ -146,7 +135,7 @@ class Aftermath:
         given: defaultdict[int, list[list[str]]] = defaultdict(list)
         for line in (self.storm.house.home / "prompts").read_text().splitlines():
             told = json.loads(line)
-            given[told["pid"]].append(questions(told["blocks"]))
+            given[told["pid"]].append([mark for one in questions(told["blocks"]) for mark in MARK.findall(one)])
         found: dict[int, list[str]] = {}
         for pid, seen in given.items():
             asked = [one for one in self.turns if one["pid"] == pid and one["how"] not in (None, "recall")]
@@ -192,10 +181,10 @@ class Aftermath:
         for watcher in self.storm.watchers:
             entries = self.entries[watcher.session]
             assert self.answered(entries) == wanted[watcher.session], self.story(watcher.session)
-            seen = sorted(watcher.entries.values(), key=lambda one: one["seq"])
+            seen = sorted(watcher.view.entries.values(), key=lambda one: one["seq"])
             assert self.answered(seen) == wanted[watcher.session], ("as it was watched", watcher.session)
             assert [one["text"] for one in seen] == [one["text"] for one in entries], "view text = entry text"
-            assert not watcher.faults, watcher.faults
+            assert not watcher.view.faults, watcher.view.faults
         for name in self.posts:
             there = [wanted[session] for session in SESSIONS if session.split(":")[1] == name]
             assert self.shown(name) == sum(there, Counter()), ("as the platform has it", name)

@@ -15,7 +15,10 @@ from pathlib import Path
 import apsw
 import httpx2
 from storm_plan import KILLS, SESSIONS, Producer, plan, producers
-from system_house import PATIENCE, House, Json, channel, until
+from system_house import PATIENCE, House, channel, until
+
+from semel.testing import marking_agent
+from semel.testing.watching import View
 
 HERE = Path(__file__).parent
 EARLY = 0.2  # the share of kills that hit a gateway while it starts
@@ -24,7 +27,7 @@ BUSY = 0.6  # the share of the others that wait until a turn runs
 
 def config(home: Path, one: list[Producer], hook: str, all_: str) -> str:
     """Two agents, one of which can load its sessions again; two webhook channels; a token for each node."""
-    agent = [sys.executable, "-I", "-S", str(HERE / "marking_agent.py"), str(home / "prompts")]
+    agent = [sys.executable, "-I", "-S", marking_agent.__file__, str(home / "prompts")]
     lines = ["[gateway]", "max_live_agents = 4"]
     for name, command in (("plain", agent), ("loads", [*agent, str(home / "memory")])):
         lines += [f"[agents.{name}]", 'kind = "acp"', f"command = {json.dumps(command)}"]
@@ -38,16 +41,13 @@ def config(home: Path, one: list[Producer], hook: str, all_: str) -> str:
 
 
 class Watcher(threading.Thread):
-    """Holds what a session's stream tells, over every death of the gateway. `faults`: what must never be seen."""
+    """Holds what a session's stream tells, over every death of the gateway."""
 
     def __init__(self, house: House, session: str) -> None:
         super().__init__(daemon=True)
         self.house, self.session = house, session
-        self.rev = 0
+        self.view = View()
         self.connections = 0
-        self.entries: dict[int, Json] = {}
-        self.final: dict[int, str] = {}
-        self.faults: list[str] = []
         self.over = False
 
     def run(self) -> None:
@@ -60,35 +60,14 @@ class Watcher(threading.Thread):
                 time.sleep(0.05)
 
     def follow(self, client: httpx2.Client) -> None:
-        headers = {"last-event-id": str(self.rev)} if self.rev else {}
+        headers = {"last-event-id": str(self.view.rev)} if self.view.rev else {}
         with client.stream("GET", f"{self.house.url}/v1/sessions/{self.session}/stream", headers=headers) as stream:
             self.connections += stream.status_code == 200
             for line in stream.iter_lines():
                 if line.startswith("data: "):
-                    self.take(json.loads(line[6:]))
+                    self.view.take(json.loads(line[6:]))
                 if self.over:
                     return
-
-    def take(self, message: Json) -> None:
-        for entry in message.get("entries", ()):
-            self.put(entry)
-        for change in message.get("changes", ()):
-            if change["rev"] <= self.rev:
-                self.faults.append(f"rev {change['rev']} came behind {self.rev}")
-            match change["op"]:
-                case "entry":
-                    self.put({key: value for key, value in change.items() if key != "op"})
-                case "append":
-                    self.entries[change["seq"]]["text"] += change["text"]
-                case "gone":
-                    del self.entries[change["seq"]]
-        self.rev = message["rev"]
-
-    def put(self, entry: Json) -> None:
-        seq, text = entry["seq"], entry["text"]
-        self.entries[seq] = entry
-        if not entry.get("live") and self.final.setdefault(seq, text) != text:
-            self.faults.append(f"entry {seq} was {self.final[seq]!r} and became {text!r}")
 
 
 @dataclass
@@ -191,7 +170,7 @@ class Storm:
             self.house.idle(session)
         self.house.settled()
         revs = {one["key"]: one["rev"] for one in self.house.get("/v1/sessions")["sessions"]}
-        until(lambda: all(one.rev >= revs[one.session] for one in self.watchers), "all was seen")
+        until(lambda: all(one.view.rev >= revs[one.session] for one in self.watchers), "all was seen")
 
     def errors(self) -> str:
         return (self.house.home / "producers.err").read_text()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_fuzz import check, check_wire
+from proof.fuzz.targets.stream import check, check_wire
 from stream_truth import DATA, name_of, records, strings, traces
 
 from semel.law.stream import Fold, Wire, profile_for

@@ -10,12 +10,13 @@ import json
 import lzma
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from semel.law.stream import PROFILES, WHOLE, Profile, Wire, profile_for
 from semel.law.stream.view import Reader
 
 XZ = b"\xfd7zXZ\x00"
+MOST = 256 * 1024 * 1024  # bytes of a line: four times what an agent may send in one
 
 
 class TraceError(Exception):
@@ -57,12 +58,20 @@ def _profile(agent: str | None) -> Profile | None:
     return profile
 
 
+def _whole(path: Path, lines: IO[bytes] | lzma.LZMAFile) -> Iterator[bytes]:
+    """A packed file of a few bytes can hold a line that fills the memory."""
+    while line := lines.readline(MOST + 1):
+        if len(line) > MOST:
+            raise TraceError(f"{path}: a line of more than {MOST // (1024 * 1024)} MB.")
+        yield line
+
+
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with path.open("rb") as plain:
             packed = plain.read(len(XZ)) == XZ
         with lzma.open(path) if packed else path.open("rb") as lines:
-            yield from enumerate(lines, 1)
+            yield from enumerate(_whole(path, lines), 1)
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file.") from None
     except IsADirectoryError:

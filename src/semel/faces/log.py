@@ -8,6 +8,8 @@ from typing import Literal
 
 import structlog
 
+from semel.faces.safe import visible
+
 
 def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False) -> None:
     """Logs of Semel and of its libraries go one way. `verbose` adds debug lines, such as agents' stderr."""
@@ -25,7 +27,11 @@ def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False
         cache_logger_on_first_use=True,
     )
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
+        [
+            structlog.processors.format_exc_info,
+            harmless,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0),
+        ]
         if human
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -39,3 +45,15 @@ def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.captureWarnings(True)  # what libraries warn of, of a model's settings say, is a line of the log, too
     logging.getLogger("semel").setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+def harmless(logger: object, method: str, told: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Names, reasons and an agent's stderr are others' words: on a terminal they command nothing, and forge no line.
+
+    (JSON escapes them by itself.)
+    """
+    return {name: _within(value) if isinstance(value, str) else value for name, value in told.items()}
+
+
+def _within(text: str) -> str:
+    return visible(text).replace("\n", "\n    ")

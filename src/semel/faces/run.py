@@ -111,11 +111,17 @@ async def open_house(config: Config) -> AsyncIterator[House]:
 
 
 def _prepare(config: Config) -> None:
-    """The directories that are ours to make, for the owner's eyes only."""
+    """The directories that are ours to make, and the data directory whoever made it: for the owner's eyes only."""
     settings = config.gateway
     ours = [agent.cwd for agent in settings.agents.values() if agent.cwd.is_relative_to(settings.data_dir)]
     try:
-        for place in (settings.data_dir, settings.ledger.parent, *ours):
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = settings.data_dir.stat()
+        if found.st_uid != os.geteuid():
+            raise CannotStart(f"{settings.data_dir} belongs to another user; use a data_dir of your own")
+        if found.st_mode & 0o077:
+            settings.data_dir.chmod(0o700)
+        for place in (settings.ledger.parent, *ours):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise CannotStart(f"{error.filename or settings.data_dir} cannot be made: {error.strerror}") from error

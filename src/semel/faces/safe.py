@@ -15,6 +15,12 @@ def visible(text: str) -> str:
     return _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
 
 
+def escaped(json: str) -> str:
+    """The same JSON, all of it visible: `json.dumps` leaves C1 controls (U+009B begins a sequence, as ESC [ does) and
+    bidirectional overrides as they are. They stand in strings alone, where an escape means the same."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
+
+
 def _picture(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x20:

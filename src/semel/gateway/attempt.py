@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from semel.ledger.outgoing import Departure, Outcome
 
 SINCE_MARGIN = 60.0
 """Seconds before the first attempt from which a platform is asked: its clock is not ours."""
+LONGEST = 30 * 86400.0
+"""Seconds: no platform is believed that asks for a longer wait."""
 
 _log = logging.getLogger("semel.outbox")
 _strays: set[asyncio.Future[Any]] = set()
@@ -73,8 +76,7 @@ async def send(channel: Channel, op: Op, clock: Clock, halt: asyncio.Event, time
         receipt = await _bounded(channel.send(op), timeout or channel.caps.timeout, clock, halt)
         return Outcome("receipt", receipt=receipt.id)
     except NotSent as no:
-        wait = None if no.retry_after is None else round(max(0.0, no.retry_after) * 1000)
-        return Outcome("not sent", why=_said(no), retry_after=wait)
+        return Outcome("not sent", why=_said(no), retry_after=_wait(no.retry_after))
     except Rejected as no:
         return Outcome("refused", why=_said(no))
     except (Unknown, _NoAnswer) as lost:
@@ -122,6 +124,13 @@ def _forget(task: asyncio.Future[Any]) -> None:
     _strays.discard(task)
     if not task.cancelled():
         task.exception()  # its outcome was recorded as unknown already
+
+
+def _wait(seconds: float | None) -> int | None:
+    """What a platform asks for, in ms; None: nothing, or no time that anybody could wait."""
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    return round(min(max(0.0, seconds), LONGEST) * 1000)
 
 
 def _said(error: BaseException) -> str:

@@ -21,6 +21,7 @@ from semel.ledger import hear as rows
 
 KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 TEXT_LIMIT = 1_000_000  # characters of one event
+OURS = frozenset({"address", "from", "group", "mentioned", "of", "title", "at", "platform"})  # incoming.py tells these
 _AT_ONCE = rows.Addressed(0, None)
 
 
@@ -91,6 +92,8 @@ class Inbox:
                 text, busy = said.text, said.mode or busy  # type: ignore[assignment]
             else:
                 kind, command = command_rows.KIND, said
+        if kind in rows.PEOPLES:
+            data = _found_out(data, await self.commands.deeds.people.role_of(source))
         event = rows.Event(
             source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more=_more(data),
             wakes=wakes, busy=busy, automatic=automatic, command=command,
@@ -113,6 +116,13 @@ class Inbox:
         own = s.session(key)
         pause = Pause(round(own.debounce * 1000), round(own.max_wait * 1000))
         return rows.To(key, route.agent, route.home, own.busy, pause, own.automatic, self.turns.steers(key))
+
+
+def _found_out(data: Mapping[str, Any] | None, role: str) -> dict[str, Any]:
+    """What a caller tells beside a person's words does not stand in for what we know of who said them, and where."""
+    told = {name: value for name, value in (data or {}).items() if name not in OURS}
+    given = {name: value for name, value in (data or {}).items() if name in OURS}
+    return told | ({"given": given} if given else {}) | ({"from": {"role": role}} if role != "owner" else {})
 
 
 def _more(data: Mapping[str, Any] | None) -> dict[str, Any] | None:

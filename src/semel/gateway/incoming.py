@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -30,6 +29,7 @@ ADDRESS = 120  # bytes of UTF-8
 RAW = 8_000_000  # bytes of what could not be used that are kept
 NAME = 200  # characters of a person's or a place's name
 WHY = 400  # characters of a reason
+YEAR_10000 = 253_402_300_800  # seconds since the epoch
 KINDS = ("message", "edit", "delete", "reaction", "echo", "failed", "unreadable")
 
 Json = dict[str, Any]
@@ -241,8 +241,8 @@ def _more(what: Incoming, verdict: Verdict, sender: Person) -> Json:
 
 
 def _at(what: Incoming) -> int | None:
-    """By the platform's clock, in ms."""
-    return round(what.at * 1000) if math.isfinite(what.at) else None
+    """By the platform's clock, in ms; None: a time that no calendar has."""
+    return round(what.at * 1000) if abs(what.at) < YEAR_10000 else None
 
 
 def _told(value: Json) -> Json:

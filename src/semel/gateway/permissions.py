@@ -15,10 +15,12 @@ from semel.ledger.speak import Leg
 
 Json = dict[str, Any]
 OURS = "semel"  # the name our MCP server has in every agent
-NOBODY = "nobody could see it"  # who denied a request in a session without a home or watchers
-TOOLS = (
-    "send_message", "send_file", "add_reaction", "edit_message", "ask", "schedule", "list_schedules", "cancel_schedule"
+GUARDED = (
+    "send_message", "send_file", "add_reaction", "edit_message", "ask", "schedule", "list_schedules",
+    "cancel_schedule", "list_background", "cancel_background",
 )  # fmt: skip
+"""Our tools that guard themselves (Laws 5, 10). `run_in_background` is none: a person is asked about its command."""
+NOBODY = "nobody could see it"  # who denied a request in a session without a home or watchers
 _SLOT = 1 << 40  # slots of permission items, away from those of the fold
 
 
@@ -148,24 +150,30 @@ def _option(request: Asked, policy: str) -> str | None:
 
 
 def is_ours(tool_call: Json, known: Json) -> bool:
-    """Whether the agent asks to use one of our own tools: those guard themselves (Laws 5, 10).
+    """Whether the agent asks to use one of our own tools that guard themselves.
 
-    Matched by the server, never by a bare tool name: agents have a `send_message` of their own.
+    By what the agent itself says of the tool, whole: never by the tool's input, which its model writes, nor by how a
+    title begins, which of a command is the command. A bare tool name is not enough: agents have a `send_message` of
+    their own.
     """
-    for one in (tool_call, known):
-        meta = (one.get("_meta") or {}).get("claudeCode") or {}
-        if isinstance(meta, dict) and (meta.get("mcpServer") or {}).get("name") == OURS:
-            return True
-        raw = one.get("rawInput", one.get("input"))
-        if isinstance(raw, dict) and OURS in (raw.get("server"), raw.get("server_name")):
-            return True
-        for name in (one.get("name"), one.get("title")):
-            if isinstance(name, str) and _names_us(name):
-                return True
-    return False
+    both = (tool_call, known)
+    if any(_runs(one.get(name)) for one in both for name in ("rawInput", "input")):
+        return False
+    told = [meta for one in both if isinstance(meta := one.get("_meta"), dict)]
+    metas = [meta for one in told if isinstance(meta := one.get("claudeCode"), dict)]
+    servers = [server.get("name") for meta in metas if isinstance(server := meta.get("mcpServer"), dict)]
+    tools = [meta["toolName"] for meta in metas if isinstance(meta.get("toolName"), str)]
+    if any(server != OURS for server in servers) or not all(map(_names_us, tools)):
+        return False
+    titles = [name for one in both for name in (one.get("name"), one.get("title")) if isinstance(name, str)]
+    return any(map(_names_us, [*tools, *titles]))
+
+
+def _runs(given: object) -> bool:
+    """None of these tools is given a command."""
+    return isinstance(given, dict) and any(name in given for name in ("command", "cmd"))
 
 
 def _names_us(name: str) -> bool:
     """`mcp__semel__x` (Claude Code, Hermes, Qwen), `mcp.semel.x` (Codex), `Tool: semel/x`, `semel_x` (OpenCode)."""
-    starts = (f"mcp__{OURS}__", f"mcp.{OURS}.", f"Tool: {OURS}/")
-    return name.startswith(starts) or name in {f"{OURS}_{t}" for t in TOOLS}
+    return any(name in (f"mcp__{OURS}__{t}", f"mcp.{OURS}.{t}", f"Tool: {OURS}/{t}", f"{OURS}_{t}") for t in GUARDED)

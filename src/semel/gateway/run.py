@@ -225,6 +225,7 @@ class Run:
         given = await self._given(events)
         content = prompt.resume(events, said, told, notes) if resumes else prompt.content(events, told, notes, given)
         self._told_since()
+        self.fold.let_go(slot for slot, kind in self.viewing.kinds.items() if kind == "tool")
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         self.open = 1
         await self.live.conversation.prompt(content)
@@ -461,6 +462,7 @@ class Run:
         caller = replace(self.caller(), late=True)
         self.slots = await self.deps.record.write(show.late, caller, ops, self.slots, closing, legs)
         self.live.slots = self.slots
+        self.deps.kick()
 
     def drain_marks(self) -> None:
         """The run is over: nobody waits for it any more."""

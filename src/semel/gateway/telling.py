@@ -16,7 +16,8 @@ from semel.gateway.received import Given, place
 Json = dict[str, Any]
 
 MARK = "[semel: "
-_OPEN = re.compile(r"\[(/?)semel\b", re.I)
+_OPEN = re.compile(r"[\[\uff3b]([\s/\xad\u200b-\u200f\u2060-\u2064\ufeff]{0,9})semel\b", re.I)
+"""Ours, and what looks like it: with blanks or what cannot be seen between, or a full-width bracket."""
 
 
 def inert(text: str) -> str:
@@ -26,7 +27,8 @@ def inert(text: str) -> str:
 
 def marked(what: str, body: str) -> str:
     """Semel's own words to an agent, recognisable as such."""
-    return f"{MARK}{what}]\n{body}\n[/semel]"
+    head = " ".join(what.split()).replace("]", ")")  # a name or a value in it does not end it
+    return f"{MARK}{head}]\n{body}\n[/semel]"
 
 
 def block(text: str) -> Json:
@@ -79,13 +81,16 @@ def by(more: Mapping[str, Any]) -> str:
 
 
 def _data(more: Mapping[str, Any]) -> Json:
-    found = more.get("data")
+    return _object(more.get("data"))
+
+
+def _object(found: object) -> Json:
+    """Whoever told it may have told anything by that name."""
     return found if isinstance(found, dict) else {}
 
 
 def _from(more: Mapping[str, Any]) -> Json:
-    found = _data(more).get("from")
-    return found if isinstance(found, dict) else {}
+    return _object(_data(more).get("from"))
 
 
 def _alone(more: Mapping[str, Any]) -> bool:
@@ -118,7 +123,7 @@ def _whose(more: Mapping[str, Any]) -> str:
 
 
 def _answers(more: Mapping[str, Any]) -> list[str]:
-    told = _data(more).get("platform") or {}
+    told = _object(_data(more).get("platform"))
     from_afar = [f"it was forwarded; {_known_as(told['forwarded'])} wrote it"] if told.get("forwarded") else []
     if "of" in more:
         return [*from_afar, f"it is a reply to {_whose(more)}: {_quoted(more)}"]

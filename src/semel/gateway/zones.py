@@ -30,8 +30,14 @@ def zone(name: str) -> Offset:
     return offset
 
 
+@cache
+def _known() -> frozenset[str]:
+    """All names. To read them takes 50 ms, and anybody may misspell one."""
+    return frozenset(available_timezones())
+
+
 def _unknown(name: str) -> BadSchedule:
-    known = available_timezones()
+    known = _known()
     if not known:
         return BadSchedule(f"{name!r} cannot be looked up: there is no tz database here; pip install tzdata")
     near = difflib.get_close_matches(name[:50], sorted(known), 1, 0.6)

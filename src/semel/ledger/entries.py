@@ -27,6 +27,12 @@ def load(text: str | None) -> dict[str, Any]:
     return msgspec.json.decode(text) if text else {}
 
 
+def part(told: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object of that name in what somebody else told, who may have told anything by it; {} where it is none."""
+    found = told.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def _merged(known: str | None, more: Body | None) -> dict[str, Any]:
     return {name: value for name, value in {**load(known), **(more or {})}.items() if value is not None}
 

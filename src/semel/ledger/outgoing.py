@@ -84,7 +84,7 @@ def depart(tx: Tx, asks: Mapping[str, Ask], rest: Mapping[str, int] | None = Non
     """
     sends: list[Departure] = []
     looks: list[Departure] = []
-    times: list[int] = []
+    free: list[str] = []
     for channel, ask in asks.items():
         if ask.room <= 0:
             continue
@@ -93,8 +93,10 @@ def depart(tx: Tx, asks: Mapping[str, Ask], rest: Mapping[str, int] | None = Non
             if len(sends) + len(looks) >= full:
                 break
             _consider(tx, row, ask.rules, rest or {}, sends, looks, asks.keys())
-        if len(sends) + len(looks) < full and (due := _next_due(tx, channel)) is not None:
-            times.append(due)
+        if len(sends) + len(looks) < full:
+            free.append(channel)
+    # Looked up last: what is held on one channel may be told on another one, which has more to do by that.
+    times = [due for channel in free if (due := _next_due(tx, channel)) is not None]
     return Round(tuple(sends), tuple(looks), min(times, default=None))
 
 
@@ -195,8 +197,9 @@ def _answers(tx: Tx, event: int | None) -> dict[str, Any] | None:
     row = tx.one("event_get", id=event) if event is not None else None
     if row is None or row.key is None:
         return None
-    told = entries.load(row.payload).get("data") or {}
-    return {"id": row.key, "sender": (told.get("from") or {}).get("id") or "", "data": told.get("platform") or {}}
+    told = entries.part(entries.load(row.payload), "data")
+    sender = str(entries.part(told, "from").get("id") or "")
+    return {"id": row.key, "sender": sender, "data": entries.part(told, "platform")}
 
 
 # ---------------------------------------------------------------- what came of it

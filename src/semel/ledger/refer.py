@@ -49,7 +49,7 @@ def find(tx: Tx, session: Row, source: str, what: Refers | None) -> Original | N
     row = tx.one("entry_of_event", session=session.id, source=source, key=what.id)
     person: dict[str, Any] = {}
     if row is not None:
-        person = (entries.load(row.payload).get("data") or {}).get("from") or {} if row.payload else {}
+        person = entries.part(entries.part(entries.load(row.payload), "data"), "from") if row.payload else {}
     else:
         row = tx.one("entry_of_receipt", session=session.id, channel=what.channel, receipt=what.id)
     if row is None or row.seq <= session.erased:

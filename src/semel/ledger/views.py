@@ -139,7 +139,7 @@ def entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Json], i
     head = tx.one("session_by_id", id=session)
     assert head is not None
     rows = tx.all("entries_after", session=session, after=after, limit=limit)
-    rev = rows[-1].rev if len(rows) == limit else head.rev
+    rev = head.rev if len(rows) < limit else rows[-1].rev if rows else after
     return [entry_json(tx, r) for r in rows], int(rev)
 
 

@@ -15,7 +15,7 @@ from typing import IO
 CHUNK = 256 * 1024
 UNSENT = 64 * 1024 * 1024  # bytes an agent may leave unread before it counts as dead
 LINE = 4096  # bytes of one line that are kept
-KEPT = 200  # lines
+KEPT = 20  # lines with words in them
 
 
 class Writer:
@@ -137,9 +137,8 @@ class Stderr:
         asyncio.get_running_loop().add_reader(pipe.fileno(), self._readable)
 
     def tail(self, lines: int = 5) -> str:
-        """The last lines that are not empty, joined by newlines; "" if nothing was said."""
-        said = [line for line in self._lines if line.strip()]
-        return "\n".join(said[-lines:])
+        """The last lines that are not empty, at most KEPT, joined by newlines; "" if nothing was said."""
+        return "\n".join(list(self._lines)[-lines:])
 
     def _readable(self) -> bool:
         """Read once; whether more may be waiting."""
@@ -166,7 +165,8 @@ class Stderr:
         if self._skip:
             return
         text = line[:LINE].decode(errors="replace").rstrip("\r")
-        self._lines.append(text)
+        if text.strip():
+            self._lines.append(text)
         self._log(text)
 
     def drain(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -136,7 +137,9 @@ class Trace:
 
     def __init__(self, path: Path, secret: str = "") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[bytes] = path.open("ab")
+        # A whole conversation: for its owner's eyes.
+        self._file: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+        self._path = path
         self._began = time.monotonic()
         self._secret = secret.encode()
 
@@ -152,7 +155,7 @@ class Trace:
             self._file.write(b'{"t": %.6f, "dir": "%s", "msg": %s}\n' % (at, direction.encode(), line.strip()))
             self._file.flush()
         except OSError as error:  # a full disk: the conversation matters more than its trace
-            log.warning("the trace %s ends here: %s", self._file.name, error)
+            log.warning("the trace %s ends here: %s", self._path, error)
             self.close()
 
     def note(self, direction: str, value: Any) -> None:

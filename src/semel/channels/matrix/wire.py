@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,11 +32,15 @@ import httpx2
 
 from semel.channels.http import AGENT, Answer, request, trust
 from semel.gateway.ports import NotSent, Offline, Rejected, Unknown
+from semel.law.wellformed import scrub
 
 Json = dict[str, Any]
 CLIENT = "/_matrix/client/v3"
 MOST = 8 * 1024 * 1024
 """Bytes of an answer: a page of 100 events of 65,536 bytes each fits."""
+NEWS = 128 * 1024 * 1024
+"""Bytes of an answer to what is read: a first /sync of an account in many rooms has tens of megabytes."""
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 LATER = 60.0
 """Seconds after which what a person has to mend first is tried again."""
 
@@ -94,9 +99,11 @@ def retry_after(headers: Mapping[str, str], data: Json) -> float | None:
 
 
 def parse(body: bytes) -> Json:
-    """A JSON object; {} where it is none."""
+    """A JSON object; {} where it is none. Halves of surrogate pairs become U+FFFD: no path and no store takes them."""
+    text = body.decode("utf-8", "replace")
     try:
-        data = json.loads(body)
+        data = json.loads(text)
+        data = scrub(data) if _HALF.search(text) else data
     except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
@@ -132,7 +139,7 @@ def settle(reply: Reply, wanted: str) -> Json:
     """What the answer to a write means; `wanted` is the field that a good one has. Raises as the table says."""
     status = reply.status
     if 200 <= status < 300:
-        if wanted and not isinstance(reply.data.get(wanted), str):
+        if wanted and not (isinstance(reply.data.get(wanted), str) and reply.data[wanted]):
             raise Unknown(f"HTTP {status}, without {wanted}")
         return reply.data
     no = reply.refusal()
@@ -173,17 +180,29 @@ class Link:
         limits = httpx2.Timeout(self.timeout, read=self.timeout + wait)
         try:
             async with asyncio.timeout(4 * self.timeout + wait):
-                answer = await self._client.get(self.base + path, headers=headers, timeout=limits)
+                async with self._client.stream("GET", self.base + path, headers=headers, timeout=limits) as answer:
+                    body = await _within(answer, self.base)
         except (httpx2.HTTPError, OSError, TimeoutError) as error:
             raise Offline(why(error, self.base)) from None
-        return Reply(answer.status_code, answer.headers, parse(answer.content))
+        return Reply(answer.status_code, answer.headers, parse(body))
 
     @asynccontextmanager
     async def stream(self, path: str, token: str | None) -> AsyncIterator[httpx2.Response]:
         """A download. Raises httpx2.HTTPError or OSError."""
-        headers = {"authorization": f"Bearer {token}"} if token else {}
+        headers = {"accept-encoding": "identity"}  # what is unpacked here counts before it is refused
+        headers |= {"authorization": f"Bearer {token}"} if token else {}
         async with self._client.stream("GET", self.base + path, headers=headers) as answer:
             yield answer
+
+
+async def _within(answer: httpx2.Response, where: str) -> bytes:
+    """The body, unpacked. Raises Offline for one that would fill the memory."""
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > NEWS:
+            raise Offline(f"{httpx2.URL(where).host} answers with more than {NEWS // (1024 * 1024)} MB at once")
+    return bytes(body)
 
 
 def offline(reply: Reply) -> Offline | Refusal:

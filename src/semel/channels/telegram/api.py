@@ -24,6 +24,8 @@ ANSWER = 64 * 1024
 """Bytes of an ordinary answer that are read."""
 NEWS = 16 * 1024 * 1024
 """Bytes of an answer with updates: Telegram's own server stops at 4 MiB, and at one update."""
+LATEST = 10.0**9
+"""Seconds: whoever asks for a longer wait asks for none that can be waited (JSON has 1e999, too)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ class Reply:
     def retry_after(self) -> float | None:
         """Seconds to wait, where Telegram asks for it."""
         value = self.parameters.get("retry_after")
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return None
+        return float(value) if 0 <= value < LATEST else None
 
 
 class Api:

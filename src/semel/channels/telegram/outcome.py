@@ -69,7 +69,7 @@ def _receipt(op: Op, reply: Reply) -> Receipt:
         return Receipt(op.target or op.key)
     try:
         return Receipt(message_id(int(result["chat"]["id"]), int(result["message_id"])))
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, OverflowError):  # of an id that JSON calls 1e999
         raise Unknown("Telegram's answer names no message") from None
 
 

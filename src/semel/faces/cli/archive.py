@@ -151,13 +151,14 @@ def export(
 
 
 class _AsText(io.RawIOBase):
-    """Stdout where it takes only text."""
+    """Stdout where it takes only text, or is a terminal: what people wrote does not command that."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def write(self, piece: Any) -> int:
-        sys.stdout.write(self._decoder.decode(bytes(piece)))
+        text = self._decoder.decode(bytes(piece))
+        sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
         return len(piece)
 
 
@@ -166,7 +167,8 @@ def _opened(output: Path | None) -> Iterator[IO[bytes]]:
     """Stdout, or a file that is whole or not there."""
     if output is None:
         sys.stdout.flush()
-        yield getattr(sys.stdout, "buffer", None) or cast(IO[bytes], _AsText())
+        plain = None if sys.stdout.isatty() else getattr(sys.stdout, "buffer", None)
+        yield plain or cast(IO[bytes], _AsText())
         return
     fresh = output.with_name(f".{output.name}.{os.getpid()}")
     try:

@@ -13,6 +13,7 @@ import typer
 from semel import __version__
 from semel.faces.cli.app import Json, app
 from semel.faces.cli.out import as_json, complain, remark
+from semel.faces.safe import escaped
 
 
 @app.command()
@@ -64,7 +65,7 @@ def fold(
 
     try:
         for item in fold_file(trace, agent):
-            sys.stdout.write(jsonlib.dumps(item, ensure_ascii=False) + "\n")
+            sys.stdout.write(escaped(jsonlib.dumps(item, ensure_ascii=False)) + "\n")
     except BrokenPipeError:
         raise  # the reader has what it wanted
     except OSError as error:

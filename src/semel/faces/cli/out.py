@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from semel.faces.safe import visible
+from semel.faces.safe import escaped, visible
 
 STATES = {
     "sent": "green", "queued": "cyan", "sending": "cyan", "unknown": "yellow", "held": "yellow",
@@ -46,7 +46,7 @@ def remark(line: str) -> None:
 
 
 def as_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    print(escaped(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def rows(headings: Sequence[str], lines: Iterable[Sequence[object]], empty: str, whole: Collection[str] = ()) -> None:

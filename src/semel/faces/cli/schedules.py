@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, console, remark, rows, when
+from semel.faces.cli.out import as_json, console, remark, rows, shown, when
 
 FORMS = ("cron", "at", "every")
 
@@ -103,9 +104,9 @@ def _print(found: dict[str, Any], json: bool) -> None:
     out = console()
     for key, value in told.items():
         if value:
-            out.print(f"{key:>9}  {value}", markup=False)
+            out.print(Text(f"{key:>9}  {shown(str(value))}"))
     out.print()
-    out.print(found["text"], markup=False)
+    out.print(Text(shown(found["text"])))
 
 
 def _spec(found: dict[str, Any]) -> str:

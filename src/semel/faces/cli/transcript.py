@@ -88,7 +88,7 @@ def _pretty(entry: dict[str, Any], place: int | None) -> None:
     head = Text(f"{entry['seq']:>4} ", "dim")
     dim = is_summary(entry)
     head.append(visible(speaker(entry)), "dim" if dim else COLOURS.get(entry["role"], ""))
-    head.append(f"  {when(entry['at'])}  {', '.join(marks(entry, place))}", "dim")
+    head.append(f"  {when(entry['at'])}  {visible(', '.join(marks(entry, place)))}", "dim")
     out = console()
     out.print(head)
     out.print(Padding(Text(visible(body(entry)), "dim" if dim else ""), (0, 0, 1, 5)), soft_wrap=False)

@@ -51,8 +51,10 @@ def up(
     from semel.faces.config.load import load
     from semel.faces.http import CannotListen
     from semel.faces.log import configure
+    from semel.faces.memory import keep_private
     from semel.faces.run import CannotStart
 
+    keep_private()
     settings = load(config, data_dir, listen, log.value if log else None)
     configure(settings.log, verbose)
     try:

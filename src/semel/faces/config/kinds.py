@@ -6,7 +6,7 @@ A string setting may be `env:NAME` or `file:PATH`, so that no secret has to stan
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import semel.channels
 from semel.faces.config.model import Channel
+from semel.faces.config.places import expanded
 from semel.faces.config.problems import ConfigError, line_of, nearest
 from semel.faces.config.values import seconds
 
@@ -55,15 +56,29 @@ def check(channel: str, kind: str, options: Mapping[str, Any], place: Place) -> 
     try:
         settings(**values)
     except ValueError as error:
-        raise place.error(channel, "kind", f"{section}: {error}") from None
+        referred = [values[key] for key, value in options.items() if _refers(value)]
+        raise place.error(channel, "kind", f"{section}: {_without(str(error), referred)}") from None
     return values
+
+
+def _refers(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("env:", "file:"))
+
+
+def _without(text: str, referred: Iterable[Any]) -> str:
+    """A message that does not repeat what a reference led to: that may be a secret, put where none belongs."""
+    for value in sorted({str(value) for value in referred}, key=len, reverse=True):
+        for shown in (value, repr(value)[1:-1]):
+            text = text.replace(shown, "...") if shown else text
+    return text
 
 
 def _read(value: Any, channel: str, key: str, kind: Any, place: Place) -> Any:
     """A setting as its kind wants it: references followed, durations in seconds. Never shows the value."""
-    where = f'[channels.{channel}] "{key}"'
+    where, told = f'[channels.{channel}] "{key}"', value
     if isinstance(value, str):
         value = secret(value, where, place)
+    referred = [value] if _refers(told) else []
     try:
         value = seconds(value) if kind is float else value
         return TypeAdapter(kind).validate_python(value, strict=True)
@@ -71,16 +86,16 @@ def _read(value: Any, channel: str, key: str, kind: Any, place: Place) -> Any:
         should = error.errors()[0]["msg"].removeprefix("Input should be ").replace("valid ", "")
         raise place.error(channel, key, f"{where} should be {should}") from None
     except ValueError as error:
-        raise place.error(channel, key, f"{where}: {error}") from None
+        raise place.error(channel, key, f"{where}: {_without(str(error), referred)}") from None
 
 
 def secret(value: str, where: str, place: Place) -> str:
     """The value itself, or what `env:NAME` or `file:PATH` refers to (a last line break dropped)."""
     if value.startswith("file:"):
-        path = place.base / Path(value.removeprefix("file:")).expanduser()
         try:
+            path = place.base / expanded(value.removeprefix("file:"))
             return path.read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError, ConfigError) as error:
             raise ConfigError(f"{where} is {value!r}, which cannot be read: {error}") from None
     return variable(value, where, place.env)
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from semel.faces.config import kinds, models, nodes, people
 from semel.faces.config.model import Background, File, Heartbeat
-from semel.faces.config.places import data_home, find, ledger_file, read
+from semel.faces.config.places import data_home, expanded, find, ledger_file, read
 from semel.faces.config.problems import ConfigError, explain, nearest
 from semel.faces.http.settings import Node as NodeSettings
 from semel.gateway.places import HOME
@@ -108,7 +108,7 @@ def demo_agent(data: Path, name: str = "demo") -> AgentSettings:
 def _agent(name: str, file: File, data: Path, place: kinds.Place) -> AgentSettings:
     agent = file.agents[name]
     base, env = place.base, place.env
-    cwd = (base / Path(agent.cwd).expanduser()).absolute() if agent.cwd else data / "workspaces" / name
+    cwd = (base / expanded(agent.cwd)).absolute() if agent.cwd else data / "workspaces" / name
     if agent.cwd and not cwd.is_dir():
         raise ConfigError(f"[agents.{name}] cwd is {cwd}, which is not a directory")
     command = DEMO if agent.kind == "demo" else tuple(agent.command or ())
@@ -124,7 +124,7 @@ def _agent(name: str, file: File, data: Path, place: kinds.Place) -> AgentSettin
         idle_after=agent.idle_after,
         attempts=agent.attempts,
         silence=agent.silence,
-        trace=(base / Path(agent.trace).expanduser()).absolute() if agent.trace else None,
+        trace=(base / expanded(agent.trace)).absolute() if agent.trace else None,
         model=models.settings(name, agent, place),
     )
 

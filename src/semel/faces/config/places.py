@@ -24,11 +24,22 @@ def locate(
     return data, ledger_file(url, data)
 
 
+def expanded(told: str | Path) -> Path:
+    """A path as a person wrote it, `~` and all. Raises ConfigError for what no file can be called."""
+    try:
+        if "\0" not in str(told):
+            return Path(told).expanduser()
+        why = "it holds a NUL character"
+    except RuntimeError:  # ~name, of nobody
+        why = "there is no such user, or no home directory"
+    raise ConfigError(f"{str(told)!r} is no path: {why}")
+
+
 def find(path: Path | None, env: Mapping[str, str]) -> Path | None:
     """--config, $SEMEL_CONFIG, ./semel.toml, ~/.config/semel/semel.toml. A named one must be there."""
     named = path or (Path(env["SEMEL_CONFIG"]) if env.get("SEMEL_CONFIG") else None)
     if named is not None:
-        named = named.expanduser().absolute()
+        named = expanded(named).absolute()
         if not named.exists():
             raise ConfigError(f"{named}: no such file; `semel init` writes one")
         return named
@@ -51,15 +62,15 @@ def read(path: Path) -> tuple[str, dict[str, Any]]:
 
 def data_home(told: Path | None, in_file: Any, base: Path, env: Mapping[str, str]) -> Path:
     if told is not None:
-        return told.expanduser().absolute()
+        return expanded(told).absolute()
     if env.get("SEMEL_DATA"):
-        return Path(env["SEMEL_DATA"]).expanduser().absolute()
+        return expanded(env["SEMEL_DATA"]).absolute()
     if isinstance(in_file, str) and in_file:
-        return (base / Path(in_file).expanduser()).absolute()
+        return (base / expanded(in_file)).absolute()
     home = Path(env.get("HOME", "~")).expanduser()
     return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share").absolute() / "semel"
 
 
 def ledger_file(url: Any, data: Path) -> Path:
     name = url.removeprefix("sqlite:///") if isinstance(url, str) else "ledger.db"
-    return (data / Path(name).expanduser()).absolute()
+    return (data / expanded(name)).absolute()

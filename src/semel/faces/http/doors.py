@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from semel.faces.http import security, shapes
@@ -88,11 +89,16 @@ async def login(call: Call) -> Response:
         security.cookie_name(settings),
         security.login_cookie(settings, time.time()),
         max_age=int(settings.login_life),
-        secure=call.request.url.scheme == "https",
+        secure=_over_tls(call.request),
         httponly=True,
         samesite="strict",
     )
     return response
+
+
+def _over_tls(request: Request) -> bool:
+    """Whether the page came by https: TLS ends at a proxy, and only the browser's own word of it comes here."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
 
 
 async def logout(call: Call) -> Response:

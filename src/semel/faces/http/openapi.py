@@ -11,7 +11,7 @@ import msgspec
 import semel
 from semel.faces.http.problems import CODES, MEDIA
 from semel.faces.http.security import Access
-from semel.faces.http.table import SESSION_KEY, Answers, Operation, Param
+from semel.faces.http.table import SESSION_KEY, TRUTHS, Answers, Operation, Param
 
 Json = dict[str, Any]
 
@@ -31,7 +31,8 @@ PATH_PARAMS: dict[str, tuple[Json, str]] = {
 }
 
 COMMON = ("bad-field", "internal")
-BODY = ("bad-json", "too-large", "not-json")
+SENT = ("too-large", "too-slow")
+BODY = ("bad-json", *SENT, "not-json")
 
 
 def document(operations: Sequence[Operation]) -> Json:
@@ -64,10 +65,11 @@ def document(operations: Sequence[Operation]) -> Json:
 
 PROBLEM: Json = {
     "type": "object",
-    "description": "RFC 9457 problem details. `type` is `urn:semel:problem:<code>`.",
+    "description": "RFC 9457 problem details. `type` is `urn:semel:problem:<code>`; `about:blank` where a channel "
+    "refuses a webhook.",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string", "enum": [f"urn:semel:problem:{code}" for code in CODES]},
+        "type": {"type": "string", "enum": [*(f"urn:semel:problem:{code}" for code in CODES), "about:blank"]},
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
@@ -129,7 +131,7 @@ def error_codes(operation: Operation) -> list[str]:
         Access.SIGNED: ("foreign-origin", "node-scope"),
         Access.OPEN: ("node-scope",),
     }[operation.access]
-    body: tuple[str, ...] = ("too-large",) if operation.raw_body else BODY if operation.method != "GET" else ()
+    body: tuple[str, ...] = SENT if operation.raw_body else BODY if operation.method != "GET" else ()
     return list(dict.fromkeys((*COMMON, *knocking, *body, *operation.errors)))
 
 
@@ -153,7 +155,7 @@ def _param(param: Param, where: str) -> Json:
     if param.kind is int:
         schema = {"type": "integer", "minimum": 0, "maximum": param.most}
     elif param.kind is bool:
-        schema = {"type": "string", "enum": ["0", "1"]}
+        schema = {"type": "string", "enum": list(TRUTHS)}
     else:
         schema = {"type": "string", **({"enum": list(param.one_of)} if param.one_of else {})}
     if param.default is not None and param.kind is not bool:

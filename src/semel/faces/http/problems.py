@@ -34,6 +34,7 @@ CODES: dict[str, tuple[int, str]] = {
     "not-found": (404, "There is no such thing"),
     "no-such-path": (404, "There is nothing at this path"),
     "wrong-method": (405, "This path does not take that method"),
+    "too-slow": (408, "The request came too slowly"),
     "conflict": (409, "This key was used before, with other content"),
     "wrong-state": (409, "Its state does not allow that any more"),
     "agent-refused": (409, "The agent does not do that"),

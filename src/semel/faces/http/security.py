@@ -1,7 +1,8 @@
 """Who may knock: Host, Origin, token. And the headers that every answer carries.
 
-The threats: a web page the owner visits (CSRF), a name that such a page makes point at us (DNS rebinding),
-and, beyond loopback, anybody on the network. A correct bearer token answers all three: no page can know it.
+The threats: a web page the owner visits (CSRF), a name that such a page makes point at us (DNS rebinding), other
+users of this machine, and, beyond loopback, anybody on the network. A correct bearer token answers all of them: none
+can know it. docs/security.md is the whole list.
 A node's token opens one door only: events for the sessions it may report to.
 """
 
@@ -49,7 +50,10 @@ class Access(enum.Enum):
 
 
 def admit(request: Request, settings: Settings, access: Access) -> None:
-    """Raises a Problem (401, 403) unless this request may go on. One from a node is marked with it."""
+    """Raises a Problem (400, 401, 403) unless this request may go on. One from a node is marked with it."""
+    if "transfer-encoding" in request.headers and "content-length" in request.headers:
+        # A proxy before us may go by the other one, and what follows then is not the request it takes it for.
+        raise Problem("bad-request", "Send Content-Length or Transfer-Encoding.", headers={"Connection": "close"})
     if (node := node_of(request, settings)) is not None:
         _keep_to_scope(request, node, access)
         request.state.node = node
@@ -63,8 +67,13 @@ def admit(request: Request, settings: Settings, access: Access) -> None:
         return
     _check_host(request, settings)
     _check_origin(request, settings)
-    if access in (Access.OWNER, Access.EVENTS) and settings.demands_token and not _logged_in(request, settings):
+    if access in (Access.OWNER, Access.EVENTS) and _must_show(request, settings) and not _logged_in(request, settings):
         raise no_token("Send the owner's token as `Authorization: Bearer …`, or log in on the page.")
+
+
+def _must_show(request: Request, settings: Settings) -> bool:
+    """Beyond loopback everybody; on it whoever is known to be another user of the machine (`neighbours.py`)."""
+    return settings.demands_token or bool(getattr(request.state, "neighbour", False))
 
 
 def no_token(detail: str) -> Problem:
@@ -177,7 +186,7 @@ def login_cookie(settings: Settings, now: float) -> str:
 
 def _logged_in(request: Request, settings: Settings) -> bool:
     expiry, _, mac = request.cookies.get(cookie_name(settings), "").partition(".")
-    if not expiry.isascii() or not expiry.isdigit() or not same(mac, _mac(settings, expiry)):
+    if not settings.token or not expiry.isascii() or not expiry.isdigit() or not same(mac, _mac(settings, expiry)):
         return False
     return int(expiry) > time.time()
 

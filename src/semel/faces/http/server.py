@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from semel.faces.http import neighbours
+from semel.faces.http.patience import PATIENCE, Patient
 
 BACKLOG = 512
-HEAD_PATIENCE = 10.0
-"""Seconds that a connection has for the head of its first request."""
 
 
 class CannotListen(OSError):
@@ -33,14 +33,14 @@ class Server:
         self._sockets = sockets
         config = uvicorn.Config(
             app,
-            http=_Patient,
+            http=Patient,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             proxy_headers=False,  # who asks is decided by tokens and hosts, never by a forwarded header
             server_header=False,
-            timeout_keep_alive=75,
+            timeout_keep_alive=round(PATIENCE["idle"][0]),
         )
         self._inner = _Uvicorn(config)
         self._task: asyncio.Task[None] | None = None
@@ -57,6 +57,7 @@ class Server:
 
     async def start(self) -> None:
         """Answer from now on. Returns once it does."""
+        neighbours.tells()
         logging.getLogger("uvicorn").setLevel(logging.ERROR)  # its narration of start and stop is the gateway's to tell
         self._task = asyncio.create_task(self._inner.serve(sockets=self._sockets), name="http server")
         ready = asyncio.create_task(self._inner.ready.wait())
@@ -73,23 +74,6 @@ class Server:
         self._inner.config.timeout_graceful_shutdown = max(1, round(grace))
         self._inner.stop()
         await self._task
-
-
-class _Patient(H11Protocol):
-    """Lets go of who connects and never asks: each open connection is a file descriptor less for agents."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._late = self.loop.call_later(HEAD_PATIENCE, self._too_late)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._late.cancel()
-        super().connection_lost(exc)
-
-    def _too_late(self) -> None:
-        cycle: object = self.cycle  # None until the first request's head is complete
-        if cycle is None:
-            self.transport.close()
 
 
 class _Uvicorn(uvicorn.Server):

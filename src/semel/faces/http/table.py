@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,8 +18,18 @@ from semel.faces.http.problems import Problem
 from semel.faces.http.security import Access, admit
 from semel.faces.http.settings import Node, Settings
 
+
+class _Number(IntegerConvertor):
+    """A number in a path, `{id:int}`. What has more digits than any id is none: Python refuses to read thousands."""
+
+    regex = "[0-9]{1,40}"
+
+
+register_url_convertor("int", _Number())
 SESSION_KEY = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 MAX_INT = 2**63 - 1
+TRUTHS = ("0", "1", "true", "false")
+"""What a bool is in a query."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +152,7 @@ def _read_value(param: Param, text: str) -> Any:
     if param.kind is int:
         return read_int(param.name, text, param.most)
     if param.kind is bool:
-        if text not in ("0", "1", "true", "false"):
+        if text not in TRUTHS:
             raise Problem("bad-field", f"{param.name!r} must be 1 or 0, not {text!r}.", field=param.name)
         return text in ("1", "true")
     if param.one_of and text not in param.one_of:

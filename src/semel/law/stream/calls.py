@@ -6,7 +6,7 @@ text (`output`), wherever the agent put it (`dialect`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from .dialect import (
@@ -115,6 +115,10 @@ class Calls:
                 ops.append(Changed(call.id, {"status": status}))
             ops += self._finish(cid, call)
         return ops
+
+    def let_go(self, keep: Container[int]) -> None:
+        """Forget every call but these."""
+        self.known = {cid: call for cid, call in self.known.items() if call.id in keep}
 
     def _finish(self, cid: str, call: Call) -> list[Op]:
         self.unfinished.pop(cid, None)

@@ -8,7 +8,7 @@ wire. The fold holds no clock and does no I/O. Every update costs time in propor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .block import MESSAGE, THOUGHT, Block
@@ -70,6 +70,16 @@ class Fold:
         node = Call(0, fields | ({"input": given} if given else {}), self.calls.limits)
         node.ended = True
         self._before.append(node)
+
+    def let_go(self, keep: Iterable[int]) -> None:
+        """Forget what is over, but for these items: a long conversation costs no more than a short one (Law 11).
+
+        What is forgotten is not recognised any more: neither in a replay nor by a late update of it.
+        """
+        open_ = (*self.talk.open.values(), self._user, *self.calls.unfinished.values(), *self.state.nodes.values())
+        kept = {*keep, *(node.id for node in open_ if node is not None)}
+        self.board.let_go(kept)
+        self.calls.let_go(kept)
 
     def replayed(self) -> list[Op]:
         """The replay is over, as far as the caller can tell: what it told last is complete."""

@@ -7,7 +7,7 @@ text, of a tool call's output.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,24 +115,26 @@ class Node:
 class Board:
     """The items in view order, and the next id."""
 
-    __slots__ = ("nodes",)
+    __slots__ = ("last", "nodes")
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.last = 0  # the newest item's id
 
     def __repr__(self) -> str:
-        return f"<Board {len(self.nodes)} items>"
-
-    @property
-    def last(self) -> int:
-        return len(self.nodes)
+        return f"<Board {len(self.nodes)} of {self.last} items>"
 
     def add(self, node: Node) -> Node:
+        self.last += 1
         self.nodes.append(node)
         return node
 
     def fresh(self) -> int:
-        return len(self.nodes) + 1
+        return self.last + 1
+
+    def let_go(self, keep: Container[int]) -> None:
+        """Forget every item but these."""
+        self.nodes = [node for node in self.nodes if node.id in keep]
 
     def items(self) -> Iterator[Item]:
         return (node.item() for node in self.nodes)

@@ -32,7 +32,7 @@ WHERE s.deleted IS NOT NULL AND (s.turn IS NOT NULL OR s.wake_at IS NOT NULL OR 
 -- name: book_erased
 -- nothing is left of what was deleted, once its erasure is over
 SELECT s.key, e.seq FROM entry e JOIN session s ON s.id = e.session AND e.seq <= s.erased LEFT JOIN erasure x ON x.session = s.id
-WHERE x.session IS NULL AND (e.text <> '' OR e.more IS NOT NULL OR e.tell <> 0)
+WHERE x.session IS NULL AND (e.text <> '' OR coalesce(e.more, '{"imported":{}}') <> '{"imported":{}}' OR e.tell <> 0)
 
 -- name: book_said_recorded
 -- every said claim has exactly one entry in its session

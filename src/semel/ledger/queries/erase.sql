@@ -68,8 +68,9 @@ UPDATE command SET argument = '' WHERE session = :session AND event IN (
   SELECT e.event FROM entry e WHERE e.session = :session AND e.seq > :lo AND e.seq <= :hi AND e.event IS NOT NULL)
 
 -- name: erase_entries
--- the transcript; its numbers stay
-UPDATE entry SET text = '', more = NULL, tell = 0 WHERE session = :session AND seq > :lo AND seq <= :hi
+-- the transcript; its numbers stay, and that it was imported: no person here was told what it said
+UPDATE entry SET text = '', tell = 0, more = CASE WHEN json_extract(more, '$.imported') IS NOT NULL THEN '{"imported":{}}' END
+WHERE session = :session AND seq > :lo AND seq <= :hi
 
 -- name: erase_pieces
 -- what streamed

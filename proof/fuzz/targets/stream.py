@@ -1,19 +1,14 @@
-"""From bytes to a stream that no agent would send, and what must hold for any stream.
+"""An agent's stream, folded: whatever it sends, nothing is made up, nothing grows beyond bounds.
 
-Used by the tests with Hypothesis, by the kept cases (tests/data/fuzz), and by a coverage-guided fuzzer:
-
-    python tests/stream/stream_fuzz.py CORPUS_DIR -max_total_time=600      (needs `atheris`)
+From bytes to a stream that no agent would send, and what must hold for any stream. Used by tests/stream, too.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import sys
+from collections.abc import Iterator
 from typing import Any
 
-from stream_truth import strings
-
+from proof.fuzz.source import Source
 from semel.law.stream import PROFILES, Changed, Fold, Grew, Limits, Op, Wire
 from semel.law.stream.view import Reader
 
@@ -37,25 +32,8 @@ STATUSES = ["pending", "in_progress", "completed", "failed", "cancelled", "odd",
 MARKS = ["prompt", "cancel", "end", "died", "permission", "settle"]
 
 
-class Source:
-    """Decisions read from bytes; when they run out, everything is the first choice."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    @property
-    def left(self) -> int:
-        return len(self.data) - self.at
-
-    def number(self, below: int) -> int:
-        if self.at >= len(self.data):
-            return 0
-        self.at += 1
-        return self.data[self.at - 1] % below
-
-    def pick(self, choices: list[Any]) -> Any:
-        return choices[self.number(len(choices))]
+class Decisions(Source):
+    """What agents send, decided by bytes."""
 
     def text(self) -> str:
         return "".join(self.pick(TEXTS) for _ in range(self.number(4)))
@@ -72,7 +50,7 @@ class Source:
         return {self.pick(keys): self.junk(depth + 1) for _ in range(self.number(4))}
 
 
-def meta(source: Source) -> Any:
+def meta(source: Decisions) -> Any:
     what = source.number(8)
     if what == 0:
         return source.junk()
@@ -92,7 +70,7 @@ def meta(source: Source) -> Any:
     return {"terminal_info": {}, "usage": {}}
 
 
-def update(source: Source) -> dict[str, Any]:
+def update(source: Decisions) -> dict[str, Any]:
     kind = source.pick(KINDS)
     data: dict[str, Any] = {"sessionUpdate": kind}
     chunk = isinstance(kind, str) and kind.endswith("_chunk")
@@ -122,7 +100,7 @@ def update(source: Source) -> dict[str, Any]:
     return data
 
 
-def field(key: str, source: Source) -> Any:
+def field(key: str, source: Decisions) -> Any:
     if key == "status":
         return source.pick(STATUSES)
     if key == "_meta":
@@ -137,7 +115,7 @@ def field(key: str, source: Source) -> Any:
 
 def check(data: bytes) -> None:
     """Never raises, never grows beyond bounds, never makes text up; operations and items agree."""
-    source = Source(data)
+    source = Decisions(data)
     a_fold = Fold(source.pick(list(PROFILES.values())), LIMITS)
     wire: list[str] = []
     grown: dict[int, str] = {}
@@ -171,7 +149,7 @@ def hold(fields: Any, text: str, told: str, known: frozenset[str]) -> None:
         assert text == told
 
 
-def step(a_fold: Fold, source: Source, wire: list[str]) -> Any:
+def step(a_fold: Fold, source: Decisions, wire: list[str]) -> Any:
     if source.number(6):
         data = update(source)
         wire.extend(strings(data))
@@ -194,7 +172,7 @@ def step(a_fold: Fold, source: Source, wire: list[str]) -> Any:
 
 def check_wire(data: bytes) -> None:
     """Whole messages of any shape are read without complaint."""
-    source = Source(data)
+    source = Decisions(data)
     reader = Reader(Wire())
     for _ in range(60):
         if not source.left:
@@ -214,17 +192,18 @@ def check_wire(data: bytes) -> None:
     list(reader.view().json())
 
 
-def main() -> None:
-    atheris = importlib.import_module("atheris")
-
-    def one(data: bytes) -> None:
-        (check if len(data) % 4 else check_wire)(data)
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, one)
-    with contextlib.suppress(KeyboardInterrupt):
-        atheris.Fuzz()
+def strings(value: Any) -> Iterator[str]:
+    """Every string in a JSON value, keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings(each)
 
 
-if __name__ == "__main__":
-    main()
+def one(data: bytes) -> None:
+    (check if len(data) % 4 else check_wire)(data)
+
+
+SEEDS = [bytes(range(0, 250, 3)), bytes(range(1, 200, 2)), b"\x01\x00\x04\x02\x08" * 12, b"\x05\x03\x01\x20" * 20]
+LONGEST = 2048

@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from machine_house import CHANNELS, HOMES, RULES, House, Process, Running
-
+from proof.machines.house import CHANNELS, HOMES, RULES, House, Process, Running, refused
+from proof.machines.ledger import Make
 from semel.gateway.speech import Speech
+from semel.law import delivery
 from semel.law import turn as law
-from semel.ledger import answers, calls, hear, outgoing, past, show, spawns, startup, turns
+from semel.law.verbatim import normal
+from semel.ledger import calls, hear, outgoing, show, turns
+from semel.ledger.hear import Outcome as Heard
 from semel.ledger.outgoing import Ask, Outcome
 from semel.ledger.speak import Say
 
@@ -23,8 +25,9 @@ REQUEST = 1 << 40
 class Model:
     """One life of a ledger, with several gateways and many agents."""
 
-    def __init__(self) -> None:
-        self.house = House()
+    def __init__(self, make: Make) -> None:
+        self.house = House(make)
+        self.ledger = self.house.ledger
         self.lease = "g0"
         self.waiting: dict[str, list[int]] = {k: [] for k in HOMES}  # events no turn has taken
         self.waking: dict[str, set[int]] = {k: set() for k in HOMES}
@@ -39,6 +42,7 @@ class Model:
         self.processes: list[Process] = []
         self.made: dict[tuple[int, str], tuple[bytes, Any]] = {}
         self.sent: list[outgoing.Departure] = []
+        self.doubtful: set[int] = set()  # parts that may have arrived
 
     # ------------------------------------------------------------ hearing
 
@@ -59,27 +63,29 @@ class Model:
         assert done.woken == (tuple(self.house.ids[k] for k in to) if wakes else ())
         if key is not None:
             self.first[source, key] = done.event, digest
-        self._waits(done.event, to, wakes)
+        self.waits(done, to, wakes)
         for session, what in zip(to, done.addressed, strict=True):
             running = session in self.runs or session in self.lost
             assert what.act in ("wake", None) or running, "nothing runs there"
             if what.act == "steer":
                 self.steering[session].add(done.event)
             if what.waiting is not None:
-                self.shown[session].add(done.event)
                 assert what.place == len(self.shown[session] & set(self.waiting[session]))
         return list(done.addressed)
 
-    def _waits(self, event: int, to: list[str], wakes: bool) -> None:
-        for session in to:
-            self.waiting[session].append(event)
+    def waits(self, done: Heard, to: list[str], wakes: bool) -> None:
+        """An event that was accepted waits in these sessions."""
+        for session, what in zip(to, done.addressed, strict=True):
+            self.waiting[session].append(done.event)
             if wakes:
-                self.waking[session].add(event)
+                self.waking[session].add(done.event)
+            if what.waiting is not None:
+                self.shown[session].add(done.event)
 
     def answer(self, session: int, item: dict[str, Any], option: str | None) -> None:
         """A person answers a request, open or not."""
         was = item["state"]
-        done = self.house.do(answers.answer, session, item["id"], option, "page", b"digest")
+        done = self.house.seen(self.ledger.answer(session, item["id"], option, "page", b"digest"))
         if was != "open":
             assert done.status == ("already" if was == "answered" else "closed")
         elif item["kind"] == "permission" and option == "no":
@@ -89,9 +95,7 @@ class Model:
         if done.heard is not None:
             assert done.heard.status == "accepted"
             [key] = [k for k, n in self.house.ids.items() if n == session]
-            self._waits(done.heard.event, [key], True)
-            if done.heard.addressed[0].waiting is not None:
-                self.shown[key].add(done.heard.event)
+            self.waits(done.heard, [key], True)
 
     # ------------------------------------------------------------ turns
 
@@ -103,7 +107,7 @@ class Model:
         if key not in self.house.ids:
             return
         idle = next((p for p in self.processes if p.session == key and p.live), None)
-        begun = self.house.do(turns.begin, self.house.ids[key], self.lease, idle.spawn if idle else None)
+        begun = self.house.seen(self.ledger.begin(self.house.ids[key], self.lease, idle.spawn if idle else None))
         if begun is None:
             assert key in self.runs or not self.waking[key], "a wake was lost"
             assert key not in self.lost, "an interrupted turn was left alone"
@@ -140,22 +144,25 @@ class Model:
             return
         if key in self.lost or key in self.runs or not self.waking[key]:
             return
-        begun = self.house.do(turns.begin, self.house.ids[key], "another gateway")
+        begun = self.house.seen(self.ledger.begin(self.house.ids[key], "another gateway"))
         if not isinstance(begun, turns.Begun):
             return
         self._binds(key, begun)
-        again = self.house.do(turns.begin, self.house.ids[key], self.lease)
+        again = self.house.seen(self.ledger.begin(self.house.ids[key], self.lease))
+        assert isinstance(again, turns.Begun)
         assert (again.turn, again.attempt) == (begun.turn, begun.attempt)
         assert [e.event for e in again.events] == self.bound[key]
-        with pytest.raises(turns.Fenced):
+        with refused(turns.Fenced):
             fence = turns.Fence(begun.session, begun.turn, begun.epoch)
-            self.house.do(turns.asked, fence, "start", 1, "m", {})
+            self.ledger.asked(fence, "start", 1, "m", {})
+            self.house.tell()
         self._ask(again, self._start(key), True, False, False)
 
     def _start(self, key: str) -> Process:
         token = b"token %d" % len(self.processes)
-        spawn = self.house.do(spawns.start, self.house.ids[key], "main", self.lease, token)
-        self.house.do(spawns.started, spawn, 100 + spawn, 100 + spawn, "boot")
+        spawn = self.house.seen(self.ledger.spawn(self.house.ids[key], "main", self.lease, token))
+        self.ledger.spawned(spawn, 100 + spawn)
+        self.house.tell()
         self.processes.append(Process(spawn, key, token))
         return self.processes[-1]
 
@@ -168,20 +175,21 @@ class Model:
         if begun.attempt > 1 and (unable or nxt.how == "give up"):
             ops = [show.Notice("failed", "turn.failed", True)]
             end = show.End("errored", "error", nxt.why or "it could not be started")
-            self.house.do(show.finish, run.fence, run.caller, ops, show.Slots(), end)
+            self.house.seen(self.ledger.finish(run.fence, run.caller, ops, show.Slots(), end))
             self.bound[begun.key] = []
             return
         process.viewing.begin(run.speech, begun.turn)
         run.slots = show.Slots(items={s: i for s, i in process.slots.items.items() if s in process.viewing.kinds})
         run.how = nxt.how if begun.attempt > 1 else "start"
-        self.house.do(turns.asked, run.fence, run.how, process.spawn, f"m{process.spawn}", {"modes": None, "n": 1})
-        run.speech.hold_back(self.house.look(past.said_in_root, begun.root, begun.home))
+        self.ledger.asked(run.fence, run.how, process.spawn, f"m{process.spawn}", {"modes": None, "n": 1})
+        self.house.tell()
+        run.speech.hold_back(self.ledger.said_in_root(begun.root, begun.home))
         self.runs[begun.key] = run
 
     def join(self, run: Running) -> None:
         """Messages are steered into a running turn: those that ask for it, and no others."""
         key = run.begun.key
-        joined = [e.event for e in self.house.do(turns.join, run.fence)]
+        joined = [e.event for e in self.house.seen(self.ledger.join(run.fence))]
         assert joined == sorted(self.steering[key])
         self.steering[key] = set()
         self.waiting[key] = [e for e in self.waiting[key] if e not in joined]
@@ -195,8 +203,8 @@ class Model:
             self.finish(run, "errored")
             return
         ops = [*run.viewing.batch(), show.Notice("again", "retry")]
-        run.slots = self.house.do(show.put_off, run.fence, run.caller, ops, run.slots, "overloaded", 5_000)
-        assert not self.house.look(lambda tx: tx.all("entries_live", session=run.begun.session))
+        run.slots = self.house.seen(self.ledger.put_off(run.fence, run.caller, ops, run.slots, "overloaded", 5_000))
+        assert not self.ledger.previews(run.begun.session), "a preview outlived its turn"
         self._over(key)
         self.lost.add(key)
         self.put_off_until[key] = self.house.now + 5_000
@@ -205,7 +213,7 @@ class Model:
         """A person stops a turn that waits to be tried again."""
         if key not in self.house.ids:
             return
-        stopped = self.house.do(turns.cancel_put_off, self.house.ids[key], "anna")
+        stopped = self.house.seen(self.ledger.cancel_put_off(self.house.ids[key], "anna"))
         assert stopped == (key in self.put_off_until)
         if stopped:
             del self.put_off_until[key]
@@ -222,7 +230,7 @@ class Model:
         home, batch = run.begun.home, [*run.viewing.batch(), *ops]
         if home is not None and self.house.places.streams(home) and run.speech.streaming:
             batch.append(show.Reserve(self.house.places.reserving(home, run.begun.key)))
-        run.slots = self.house.do(show.show, run.fence, run.caller, batch, run.slots)
+        run.slots = self.house.seen(self.ledger.show(run.fence, run.caller, batch, run.slots))
 
     def finish(self, run: Running, how: Any) -> None:
         key = run.begun.key
@@ -232,15 +240,15 @@ class Model:
             closing, legs = self._left_behind(run)
         end = show.End(how, stop, None, max((t.seq for t in run.begun.told), default=0), closing, legs)
         ops = run.viewing.batch()
-        run.slots, due = self.house.do(show.finish, run.fence, run.caller, ops, run.slots, end)
+        run.slots, due = self.house.seen(self.ledger.finish(run.fence, run.caller, ops, run.slots, end))
         assert due == bool(self.waking[key]), "a wake was lost at the end of a turn"
-        assert not self.house.look(lambda tx: tx.all("entries_live", session=run.begun.session))
+        assert not self.ledger.previews(run.begun.session), "a preview outlived its turn"
         self._over(key)
         self.bound[key] = []
         self._left(key, run, closing)
 
     def _left_behind(self, run: Running) -> tuple[int | None, Any]:
-        found = self.house.look(past.unsent, run.begun.root, "chat:1") if run.begun.attempt > 1 else None
+        found = self.ledger.unsent(run.begun.root, "chat:1") if run.begun.attempt > 1 else None
         if found is None:
             return None, ()
         run.slots = replace(run.slots, claims={**run.slots.claims, -1: found[0]})
@@ -251,7 +259,12 @@ class Model:
         if closing is None or run.speech.last is None or (HOMES[key] or "").partition(":")[0] not in CHANNELS:
             return
         text = run.speech.last[1]
-        assert self.house.look(_on_its_way, run.begun.root, HOMES[key], text), f"{text!r} never left for {HOMES[key]}"
+        assert self._on_its_way(run.begun.root, HOMES[key], text), f"{text!r} never left for {HOMES[key]}"
+
+    def _on_its_way(self, root: int, dest: str | None, text: str) -> bool:
+        leaving = {part.claim for part in self.ledger.parts()}
+        said = [c for c in self.ledger.claims() if c.root == root and c.outcome == "said" and c.dest == dest]
+        return any(normal(c.text) == normal(text) and c.id in leaving for c in said)
 
     def _over(self, key: str) -> None:
         run = self.runs.pop(key)
@@ -262,38 +275,42 @@ class Model:
         """The agent dies under its turn."""
         if shown:
             self.show(run)
-        self.house.do(turns.release, run.fence)
+        self.ledger.release(run.fence)
+        self.house.tell()
         self._over(run.begun.key)
         self.lost.add(run.begun.key)
         self._dead(run.process)
 
     def _dead(self, process: Process) -> None:
         process.live = False
-        self.house.do(spawns.ended, process.spawn, "killed")
+        self.ledger.spawn_ended(process.spawn, "killed")
+        self.house.tell()
 
     def restart(self) -> None:
         """The gateway dies, and the next one starts."""
-        left = self.house.look(startup.unfinished)
+        left = set(self.ledger.unfinished()) & set(self.house.ids.values())
         busy = {self.house.ids[k] for k in (*self.runs, *self.lost)}
-        assert set(left) == busy | {self.house.ids[k] for k in self.due()}, "the next gateway would not see it"
+        assert left == busy | {self.house.ids[k] for k in self.due()}, "the next gateway would not see it"
         self.lost.update(self.runs)
         for key in list(self.runs):
             self._over(key)
         for process in [p for p in self.processes if p.live]:
             self._dead(process)
         self.lease += "+"
-        self.house.do(outgoing.recover, RULES)
+        self.doubtful |= {part.id for part in self.ledger.parts() if part.state == "sending"}
+        self.house.seen(self.ledger.recover(RULES))
 
     def goes_on(self, run: Running, text: str) -> None:
         """A turn that is over tries to go on (Law 10)."""
         if run.begun.key in self.lost:
             return  # until the next attempt begins, it is the turn of its session
         ops, end = [show.Preview(99, text)], show.End("answered", "end_turn")
-        for body, rest in ((show.show, (run.caller, ops, run.slots)), (turns.release, ())):
-            with pytest.raises(turns.Fenced):
-                self.house.do(body, run.fence, *rest)
-        with pytest.raises(turns.Fenced):
-            self.house.do(show.finish, run.fence, run.caller, ops, run.slots, end)
+        with refused(turns.Fenced):
+            self.ledger.show(run.fence, run.caller, ops, run.slots)
+        with refused(turns.Fenced):
+            self.ledger.release(run.fence)
+        with refused(turns.Fenced):
+            self.ledger.finish(run.fence, run.caller, ops, run.slots, end)
 
     # ------------------------------------------------------------ tool calls
 
@@ -308,10 +325,10 @@ class Model:
         made = calls.Call(process.token, conn, f"{call}-{process.spawn}", args, tool)
         old = self.made.get((process.spawn, call))
         if old is not None and old[0] != args:
-            with pytest.raises(calls.SameIdOtherCall):
-                self.house.do(calls.call, made, what)
+            with refused(calls.SameIdOtherCall):
+                self.house.seen(self.ledger.call(made, what))
             return
-        done = self.house.do(calls.call, made, what)
+        done = self.house.seen(self.ledger.call(made, what))
         if old is not None:
             assert done == old[1], "the same call was answered in another way"
             return
@@ -329,23 +346,37 @@ class Model:
             run.speech.hold_back([what.text])
 
     def answered(self, process: Process, call: str) -> None:
-        self.house.do(calls.answered, process.token, f"{call}-{process.spawn}")
+        self.ledger.answered(process.token, f"{call}-{process.spawn}")
+        self.house.tell()
 
     # ------------------------------------------------------------ parts leave
 
     def depart(self, room: int) -> None:
-        went = self.house.do(outgoing.depart, {n: Ask(RULES[n], room) for n in CHANNELS})
+        went = self.house.seen(self.ledger.depart({n: Ask(RULES[n], room) for n in CHANNELS}))
         dests = [d.dest for d in (*went.sends, *went.looks)]
         assert len(dests) == len(set(dests)), "two parts of one line at once"
+        for one in went.sends:
+            folds = RULES[one.channel].safety == "idempotent" or one.op["kind"] in delivery.REPEATABLE
+            assert folds or one.part not in self.doubtful, f"part {one.part} left again, and it may be there"
         self.sent += [*went.sends, *went.looks]
 
     def settle(self, one: outgoing.Departure, what: Any) -> None:
+        """What came of an attempt or a look-up; perhaps of one that was settled otherwise long ago."""
+        was = self._state(one.part)
         receipt = f"r{one.part}" if what in ("receipt", "found") else None
-        self.house.do(outgoing.receipt, one.part, Outcome(what, receipt, "because"), RULES[one.channel])
+        self.house.seen(self.ledger.receipt(one.part, Outcome(what, receipt, "because"), RULES[one.channel]))
+        if what in ("receipt", "found") or (was == "unknown" and what == "absent"):
+            self.doubtful.discard(one.part)
+        elif was == "sending" and what not in ("not sent", "refused"):
+            self.doubtful.add(one.part)
 
+    def decide(self, part: int, decision: outgoing.Decision) -> None:
+        """A person settles what is held."""
+        self.house.seen(self.ledger.decide(part, decision))
+        self.doubtful.discard(part)
 
-def _on_its_way(tx: Any, root: int, dest: str | None, text: str) -> bool:
-    from semel.law.verbatim import normal
+    def _state(self, part: int) -> str:
+        return next(one.state for one in self.ledger.parts() if one.id == part)
 
-    rows = [c for c in tx.all("claims_of_root", root=root) if c.outcome == "said" and c.dest == dest]
-    return any(normal(c.text) == normal(text) and tx.all("parts_of_claim", claim=c.id) for c in rows)
+    def held(self) -> list[int]:
+        return [part.id for part in self.ledger.parts() if part.state == "held"]

@@ -1,0 +1,28 @@
+"""A folder for what one process writes, in memory where the system has such a place."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+MEMORY = Path("/dev/shm")
+GIVEN = "SEMEL_FUZZ_FOLDER"
+"""The variable by which whoever started this process gives it a folder, and removes that."""
+
+
+def place() -> str | None:
+    """Where such folders are made; None: wherever the system makes them."""
+    return str(MEMORY) if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else None
+
+
+@cache
+def folder() -> Path:
+    if GIVEN in os.environ:
+        return Path(os.environ[GIVEN])
+    made = Path(tempfile.mkdtemp(prefix="semel-fuzz-", dir=place()))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made

@@ -1,0 +1,117 @@
+"""MCP requests: bytes on the MCP server's stdin -> lines -> what to do about each.
+
+Every request with an id is answered once or handed on once; what is handed on is a line that the gateway's socket
+reads as it was meant; bytes that are no JSON are told as such.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from proof.fuzz.source import Source, plain
+from semel.gateway.rpc import _request
+from semel.tools import protocol, words
+from semel.tools.catalogue import BY_NAME, Greeting
+from semel.tools.lines import Lines
+from semel.tools.protocol import CAPABILITIES_KEY, VERSION_KEY, Call, Cancel, Reply
+
+LIMIT = 4096
+GREETINGS = [Greeting(), Greeting(False, ("ops", "ann"), "Speak."), Greeting(True, ("ops",))]
+META = {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+TEMPLATES: list[Any] = [
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}},
+    {"jsonrpc": "2.0", "id": "3", "method": "server/discover", "params": {"_meta": META}},
+    {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {
+        "name": "send_message", "arguments": {"text": "hello", "to": "ops"}, "_meta": {"callId": "t1"}}},
+    {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {
+        "name": "ask", "arguments": {"question": "which?", "options": ["a", "b"]}, "_meta": META}},
+    {"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {
+        "name": "schedule", "arguments": {"cron": 5.0, "prompt": "x", "tz": None}}},
+    {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}},
+    {"jsonrpc": "2.0", "id": 7, "method": "ping"},
+    [{"jsonrpc": "2.0", "id": 8, "method": "ping"}, {"jsonrpc": "2.0", "id": 9, "result": {}}],
+]  # fmt: skip
+
+
+def one(data: bytes) -> None:
+    source = Source(data)
+    greeting = source.pick(GREETINGS)
+    stream = _stream(source)
+    whole = Lines(LIMIT).feed(stream)
+    lines = Lines(LIMIT)
+    assert [line for cut in source.cuts(stream) for line in lines.feed(cut)] == whole, "lines depend on the pipe"
+    assert [len(line) <= LIMIT for line in whole if line is not None].count(False) == 0
+    for line in whole:
+        _line(line, greeting)
+    _hello(source)
+
+
+def _stream(source: Source) -> bytes:
+    if source.number(4) == 3:
+        return source.rest() + b"\n"
+    lines = [plain(source.mutated(source.pick(TEMPLATES)))]
+    while source.left > 30 and len(lines) < 20:
+        lines.append(plain(source.mutated(source.pick(TEMPLATES))))
+    return b"\n".join(lines) + b"\n"
+
+
+def _line(line: bytes | None, greeting: Greeting) -> None:
+    effects = protocol.receive(line, greeting)
+    for effect in effects:
+        if isinstance(effect, Reply):
+            _replied(effect.message)
+        elif isinstance(effect, Call):
+            _handed_on(effect)
+        else:
+            assert isinstance(effect, Cancel) and isinstance(effect.id, int | str)
+    asked = _asked(line)
+    if asked is not None:
+        answered = [e.message.get("id") if isinstance(e, Reply) else e.id for e in effects]
+        assert answered == asked, f"asked {asked}, answered {answered}"
+
+
+def _asked(line: bytes | None) -> list[Any] | None:
+    """The ids that want an answer; None where that is not plain."""
+    try:
+        value = json.loads(line or b"")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or value.get("method") != "ping" or "params" in value:
+        return None
+    id = value.get("id")
+    plain_id = isinstance(id, int) or (isinstance(id, str) and id.isascii())
+    return [id] if plain_id and not isinstance(id, bool) else None
+
+
+def _replied(message: Any) -> None:
+    line = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
+    said = json.loads(line)
+    assert said["jsonrpc"] == "2.0" and ("result" in said) != ("error" in said)
+
+
+def _handed_on(call: Call) -> None:
+    tool = BY_NAME[call.name]
+    assert set(tool.required) <= call.arguments.keys() <= tool.arguments.keys()
+    params = {"token": "t", "name": call.name, "arguments": call.arguments, "meta": call.meta, "given": call.given}
+    line = json.dumps({"id": 1, "method": "call", "params": params}, separators=(",", ":")).encode() + b"\n"
+    number, method, read = _request(line)
+    assert (number, method) == (1, "call") and read.keys() == params.keys()
+    _replied(protocol.answer(call, "sent", ok=True))
+
+
+def _hello(source: Source) -> None:
+    """What the gateway tells of itself is read, whatever it is."""
+    told = source.mutated({"home": True, "names": ["ops"], "instructions": "x", "session": "s"})
+    if isinstance(told, dict):
+        words.greeting(told)
+
+
+SEEDS = [
+    b"\x00\x03" + b"\n".join(plain(one) for one in TEMPLATES),
+    *(b"\x01\x00" + bytes([n, 2, 3, 1, 8, 5]) * 8 for n in range(len(TEMPLATES))),
+    b'\x00\x03{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"send_message","arguments":'
+    b'{"text":"half \\ud83d of it"}}}',
+]

@@ -1,0 +1,135 @@
+"""Cron expressions, moments, intervals, durations, dates: what people and platforms write as times.
+
+One that cannot be read is refused in words; of one that can, the next due instant lies after now, is never skipped,
+and fits the expression.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+
+from proof.fuzz.source import Source
+from semel.channels.email.headers import date
+from semel.channels.matrix.wire import retry_after as matrix_wait
+from semel.channels.webhook import retry_after
+from semel.channels.xmpp.archive import when
+from semel.faces.cli.archive import _moment
+from semel.faces.config.values import seconds, size
+from semel.gateway.zones import local, zone
+from semel.law import schedule
+from semel.law.walltime import BadSchedule, active, iso, read_hours, read_moment
+
+NOW = 1_790_000_000
+ZONES = [
+    "UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Apia",
+    "Africa/Casablanca",
+]  # fmt: skip
+WORDS = [
+    "*", " ", "*/5", "0", "7", "31", "59", "60", "-", ",", "/", "MON", "FRI-SUN", "jan", "1-5", "22", "29 2",
+    "@daily", "@reboot", "30 7 * * MON-FRI", "2030-03-29 02:30", "2026-10-25T02:30:00", "T", ":", "Z", "+01:00",
+    "+24:00", ".5", "9999-12-31 23:59", "0001-01-01 00:00", "2024-02-30", "10m", "90s", "366d", "w", "999999999",
+    "22:00-06:00", "24:00", "Sun, 22 Nov 2026 10:00:00 +0000", "GMT", "-9999", "Mon, 1 Jan 0001",
+    "2026-11-22T10:00:00.000Z", "٣", "\x00", "1e9", "2h", "5kB", "9" * 400, "0.1", "\ud800",
+]  # fmt: skip
+
+
+def one(data: bytes) -> None:
+    source = Source(data)
+    text = source.words(7, WORDS) if source.number(3) else source.take(60).decode("utf-8", "replace").strip(" ")
+    name = source.pick(ZONES)
+    after = NOW + source.number(60_000) * 521 - 15_000_000
+    late = source.number(4) == 3
+    for form in ("cron", "at", "every"):
+        _schedule(form, text, name, after, late)
+    _hours(text, name, after)
+    _zone(text)
+    for read in (seconds, size):
+        try:
+            value: Any = read(text)
+        except ValueError:
+            continue
+        assert isinstance(value, int | float) and value >= 0
+    _dates(text)
+
+
+def _schedule(form: Any, text: str, name: str, after: int, late: bool) -> None:
+    offset = zone(name)
+    try:
+        found = schedule.read(form, text, offset, anchor=NOW)
+        due = found.next(after)
+        later = found.next(due) if due is not None else None
+    except BadSchedule as bad:
+        assert str(bad)
+        return
+    assert due is None or due > after, "due in the past"
+    assert later is None or (due is not None and later > due)
+    if due is None:
+        return
+    iso(due)
+    assert found.next(due - 1) == due, "the same instant is not found twice"
+    middle = (after + due) // 2
+    assert found.next(middle) == due, "a firing between the two was skipped"
+    if found.cron is not None and form == "cron":
+        jumped = offset(due) != offset(due - 1)  # a time of day that the clock jumped over fires behind the gap
+        assert _fits(found.cron, due + offset(due)) or (jumped and not found.cron.rhythm), f"due at {iso(due)}"
+    if due < 4_000_000_000:
+        local(due, name)
+    if due < 4_000_000_000 and late:
+        firings = schedule.due_now(found, due, min(due + 400_000, 4_000_000_000), "all")
+        assert due in firings.fire or firings.more, "a missed firing is forgotten"
+        assert list(firings.fire) == sorted(set(firings.fire)) and len(firings.fire) <= schedule.MADE_UP
+
+
+def _fits(cron: schedule.Cron, wall: int) -> bool:
+    """Whether the expression names what the clock shows then."""
+    shown = datetime.fromtimestamp(wall, UTC)
+    return shown.minute in cron.minutes and shown.hour in cron.hours and cron.on(wall // 86_400)
+
+
+def _hours(text: str, name: str, at: int) -> None:
+    try:
+        hours = read_hours(text)
+    except BadSchedule:
+        return
+    found = active(zone(name), at, hours)
+    assert at <= found <= at + 2 * 86_400 + 7200
+    assert active(zone(name), found, hours) == found
+
+
+def _zone(text: str) -> None:
+    try:
+        zone(text)(NOW)
+        read_moment("2030-01-01 00:00", zone(text))
+    except BadSchedule:
+        pass
+
+
+def _dates(text: str) -> None:
+    for found in (when(text), date(text), retry_after(text, float(NOW)), _matrix(text)):
+        assert found is None or math.isfinite(found)
+    wait = retry_after(text, float(NOW))
+    assert wait is None or wait >= 0
+    try:
+        told = _moment("--since", text)
+    except typer.BadParameter:
+        return
+    assert told is None or isinstance(told, int)
+
+
+def _matrix(text: str) -> float | None:
+    return matrix_wait({"retry-after": text}, {"retry_after_ms": len(text)})
+
+
+SEEDS = [
+    bytes([0]) + text.ljust(60) + bytes([len(text), 7])
+    for text in (
+        b"30 7 * * MON-FRI", b"*/5 * * * *", b"0 0 29 2 *", b"30 2 * * *", b"@weekly", b"2030-03-29 02:30", b"10m",
+        b"2h", b"22:00-06:00", b"Europe/Berlin", b"Sun, 22 Nov 2026 10:00:00 +0000", b"2026-11-22T10:00:00Z",
+        b"1-31/2 0-23/7 * 1,6 SUN",
+        b"5kB", b"120", b"../etc/passwd", b"0001-01-01 00:00:00+14:00",
+    )
+] + [bytes([1, n, 3, n + 5, 1, 2, n, 9]) for n in range(0, 40, 3)]  # fmt: skip

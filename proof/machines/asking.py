@@ -1,0 +1,205 @@
+"""Who may speak, by which code they became known, and what a person's answer to a request means.
+
+`PeopleMachine` runs over a ledger: accounts that the configuration lists, that the owner adds, that show a code; one
+role a name, a code used once. `RequestMachine` is pure law: numbers that never mean two things while a turn runs, a no
+that never allows, a yes that never allows more than was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, precondition, rule
+
+from proof.machines.counted import Counted
+from proof.machines.house import refused
+from proof.machines.ledger import Make
+from proof.machines.sqlite import SqliteLedger
+from semel.law import people as law
+from semel.law import requests
+from semel.ledger.people import Account, Code, Listed
+
+NAMES = ("anna", "bo", "chris")
+CHANNELS = st.sampled_from(["chat", "mail"])
+ACCOUNTS = st.sampled_from(["1", "2", "3"])
+ROLES = st.sampled_from(law.ROLE_NAMES)
+Key = tuple[str, str]
+
+
+@dataclass
+class Issued:
+    """A code that the owner was shown."""
+
+    code: Code
+    state: str = "open"
+
+
+class PeopleMachine(Counted):
+    """Accounts and codes, against a dictionary."""
+
+    make: ClassVar[Make] = SqliteLedger
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1_000_000
+        self.ledger = type(self).make(lambda: self.now)
+        self.known: dict[Key, Account] = {}
+        self.codes: list[Issued] = []
+        self.used: list[int] = []
+        self.messages = 0
+
+    def teardown(self) -> None:
+        self.ledger.close()
+
+    def _put(self, one: Account) -> None:
+        self.known[one.channel, one.id] = one
+        self._role(one.name, one.role)
+
+    def _role(self, name: str, role: Any) -> None:
+        for key, one in self.known.items():
+            if one.name == name:
+                self.known[key] = Account(one.channel, one.id, one.name, role, one.origin)
+
+    @rule(listed=st.dictionaries(st.tuples(CHANNELS, ACCOUNTS), st.sampled_from(NAMES), max_size=4), role=ROLES)
+    def the_configuration_is_read(self, listed: dict[Key, str], role: law.Role) -> None:
+        roles = dict.fromkeys(listed.values(), role)
+        accounts = [Account(*key, name, role, "config") for key, name in listed.items()]
+        self.known = {key: one for key, one in self.known.items() if one.origin != "config" or key in listed}
+        self.known |= {(one.channel, one.id): one for one in accounts}
+        for name in roles:
+            self._role(name, role)
+        self._same(self.ledger.configure(accounts, roles))
+
+    @rule(channel=CHANNELS, account=ACCOUNTS, name=st.sampled_from(NAMES), role=ROLES)
+    def the_owner_adds_one(self, channel: str, account: str, name: str, role: law.Role) -> None:
+        one = Account(channel, account, name, role, "added")
+        if self._is_listed(channel, account):
+            with refused(Listed):
+                self.ledger.put_person(one)
+            return
+        self._put(one)
+        self._same(self.ledger.put_person(one))
+
+    @rule(channel=CHANNELS, account=ACCOUNTS)
+    def the_owner_removes_one(self, channel: str, account: str) -> None:
+        if self._is_listed(channel, account):
+            with refused(Listed):
+                self.ledger.remove_person(channel, account)
+            return
+        was = self.known.pop((channel, account), None)
+        left = self.ledger.remove_person(channel, account)
+        assert (left is None) == (was is None)
+
+    @rule(channel=CHANNELS, name=st.sampled_from(["", "", *NAMES]), role=ROLES, lasts=st.sampled_from([1_000, 600_000]))
+    def a_code_is_made(self, channel: str, name: str, role: law.Role, lasts: int) -> None:
+        self.codes.append(Issued(self.ledger.open_pairing(channel, b"%d" % len(self.codes), name, role, lasts)))
+
+    @precondition(lambda self: self.codes)
+    @rule(data=st.data(), account=ACCOUNTS, called=st.sampled_from(["anna", "Dora Dor", "owner", "--", ""]))
+    def somebody_shows_a_code(self, data: st.DataObject, account: str, called: str) -> None:
+        issued = data.draw(st.sampled_from(self.codes))
+        code, self.messages = issued.code, self.messages + 1
+        valid = issued.state == "open" and code.expires > self.now
+        if valid and self._is_listed(code.channel, account):
+            with refused(Listed):
+                self.ledger.redeem(code.id, account, f"m{self.messages}", called)
+            return
+        others = {one.name for key, one in self.known.items() if key != (code.channel, account)}
+        people = self.ledger.redeem(code.id, account, f"m{self.messages}", called)
+        assert (people is not None) == valid, "a code that was used, void or expired; or one that was not taken"
+        if people is None:
+            return
+        issued.state = "used"
+        self.used.append(code.id)
+        [one] = [one for one in people if (one.channel, one.id) == (code.channel, account)]
+        assert one.name == code.name or (not code.name and one.name not in others | set(law.ROLES)), "somebody else"
+        self._put(Account(code.channel, account, one.name, code.role, "paired"))  # type: ignore[arg-type]
+        self._same(people)
+
+    @precondition(lambda self: self.codes)
+    @rule(data=st.data())
+    def the_owner_voids_a_code(self, data: st.DataObject) -> None:
+        issued = data.draw(st.sampled_from(self.codes))
+        assert self.ledger.void(issued.code.id) == (issued.state == "open")
+        issued.state = "void" if issued.state == "open" else issued.state
+
+    @rule(ms=st.sampled_from([1, 999, 1_000, 600_000]))
+    def time_passes(self, ms: int) -> None:
+        self.now += ms
+
+    @rule(signs=st.text(law.ALPHABET, min_size=8, max_size=8), low=st.booleans(), data=st.data())
+    def a_code_is_read_as_people_write_it(self, signs: str, low: bool, data: st.DataObject) -> None:
+        shown = law.show_code(signs)
+        drawn = data.draw(st.sampled_from([shown, shown.replace("-", " "), f" {signs}\n", shown.replace("0", "O")]))
+        written = drawn.lower() if low else drawn.replace("1", "l")
+        assert law.given_code(written) == (signs, False)
+        assert law.given_code(f"/pair {written}") == (signs, True)
+        assert law.code_in(f"{written} please") is None
+
+    def _is_listed(self, channel: str, account: str) -> bool:
+        known = self.known.get((channel, account))
+        return known is not None and known.origin == "config"
+
+    def _same(self, people: list[Account]) -> None:
+        assert {(one.channel, one.id): one for one in people} == self.known
+
+    @invariant()
+    def a_name_has_one_role_and_a_code_is_used_once(self) -> None:
+        self._same(self.ledger.people())
+        assert len({(one.name, one.role) for one in self.known.values()}) == len({o.name for o in self.known.values()})
+        assert len(self.used) == len(set(self.used))
+
+
+OPTIONS = ("allow_once", "allow_always", "reject_once", "reject_always", "other", None)
+
+
+class RequestMachine(Counted):
+    """What an agent asks in one turn, and what people answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[requests.Request] = []
+        self.next = 1
+        self.item = 0
+        self.meant: dict[int, tuple[int, str | None]] = {}  # number -> (item, kind of the option), in this turn
+
+    @rule(kinds=st.lists(st.sampled_from(OPTIONS), max_size=4), told=st.booleans())
+    def the_agent_asks(self, kinds: list[str | None], told: bool) -> None:
+        self.item += 1
+        options = tuple({"optionId": f"o{n}", "kind": kind, "name": f"N {n}"} for n, kind in enumerate(kinds))
+        one = requests.Request(self.item, f"do {self.item}", self.next, options, self.item if told else None)
+        for n in one.numbers:
+            assert n not in self.meant, "a number means two things"
+            self.meant[n] = (self.item, kinds[n - one.first] if kinds else None)
+        self.next += len(one.numbers)
+        self.open.append(one)
+
+    @rule(allow=st.booleans(), number=st.none() | st.integers(0, 9), about=st.none() | st.integers(1, 6))
+    def a_person_answers(self, allow: bool, number: int | None, about: int | None) -> None:
+        chosen = requests.choose(self.open, allow, number, about)
+        could = [one for one in self.open if about in (None, one.asked) and number in (None, *one.numbers)]
+        if not isinstance(chosen, requests.Chosen):
+            assert chosen, "nothing is said of it"
+            assert len(could) != 1 or (allow and not self._allows(could[0])), "an answer was not taken"
+            return
+        [one] = [one for one in could if one.item == chosen.item]
+        assert number is not None or len(could) == 1, "one of several, and nobody said which"
+        kind = next((o["kind"] for o in one.options if o["optionId"] == chosen.option), None)
+        if not allow:
+            assert not str(kind or "").startswith("allow"), "a no that allows"
+        elif number is not None and one.options:
+            assert (one.item, kind) == self.meant[number], "another option than the one that was read"
+        else:
+            first = "allow_once" if any(o["kind"] == "allow_once" for o in one.options) else "allow_always"
+            assert kind == first, "more than was asked for"
+        self.open.remove(one)
+
+    @staticmethod
+    def _allows(one: requests.Request) -> bool:
+        return any(str(o["kind"]).startswith("allow") for o in one.options)
+
+    @rule()
+    def a_turn_begins(self) -> None:
+        self.open, self.next, self.meant = [], 1, {}

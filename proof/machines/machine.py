@@ -1,0 +1,276 @@
+"""The ledger under whatever can happen to it, in any order: after every step all books hold and every view is true.
+
+The choices. What they do, and what must come of it, stands in `model`. Another ledger is put under the same machine
+by its factory:
+
+    class Other(LedgerMachine):
+        make = OtherLedger
+
+or, for a run of the proof, by `--ledger MODULE:OtherLedger`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+
+from proof.machines.counted import Counted
+from proof.machines.house import HOMES, NAMES, Running
+from proof.machines.ledger import Make
+from proof.machines.model import REQUEST, Model
+from proof.machines.sqlite import SqliteLedger
+from semel.law.busy import MODES, Busy
+from semel.law.stream import Began, Changed, Ended, Grew
+from semel.ledger import show
+
+KEYS = st.sampled_from(sorted(HOMES))
+WORDS = (
+    "ha", "Report ready.", "Report  ready.", "Report", "e\u0301t\u00e9 \u05e9\u05dc\u05d5\u05dd \x00",
+    "```\na  b\n```\nlong tail of words", "NO_REPLY", " ",
+)  # fmt: skip
+TEXTS = st.one_of(
+    st.sampled_from(WORDS[:2]),
+    st.sampled_from(WORDS[:2]),
+    st.sampled_from(WORDS),
+    st.text(st.characters(codec="utf-8"), max_size=20),
+)
+NAME = st.sampled_from([None, None, *NAMES])
+ANSWERS = ("receipt", "receipt", "not sent", "refused", "silence", "found", "absent", "hold", "cannot tell")
+
+
+class LedgerMachine(Counted):
+    """One life of a ledger: people, turns, agents that die, tool calls, parts that leave, watchers."""
+
+    make: ClassVar[Make] = SqliteLedger
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model(type(self).make)
+
+    def teardown(self) -> None:
+        self.model.ledger.close()
+
+    @initialize()
+    def someone_writes(self) -> None:
+        self.model.hear("api", None, "hello", ["chat", "chat-too", "mail"], True)
+        for key in ("chat", "mail"):
+            self.model.begin(key)
+
+    @rule(
+        key=st.sampled_from([None, "m1", "m2", "m3"]), text=TEXTS, wakes=st.booleans(), served=st.booleans(),
+        to=st.lists(KEYS, min_size=1, max_size=3, unique=True), source=st.sampled_from(["api", "node"]),
+        busy=st.sampled_from([None, None, *MODES]), later=st.sampled_from([0, 0, 400, 5_000]),
+    )  # fmt: skip
+    def hears(
+        self, key: str | None, text: str, wakes: bool, served: bool, to: list[str], source: str, busy: Busy | None,
+        later: int,
+    ) -> None:  # fmt: skip
+        acts = self.model.hear(source, key, text, to, wakes, busy)
+        self.model.house.now += later
+        for session, what in zip(to, acts, strict=False):
+            if served and what.act == "steer":
+                self.model.join(self.model.runs[session])
+            elif served and what.act == "interrupt" and session in self.model.runs:
+                self.model.finish(self.model.runs[session], "cancelled")
+        for session in to if served else ():
+            self.model.begin(session)
+
+    @rule(key=KEYS)
+    def the_gateway_dies_before_it_asks(self, key: str) -> None:
+        self.model.begin_and_die(key)
+
+    @rule(key=KEYS)
+    def someone_stops_what_waits(self, key: str) -> None:
+        self.model.stop(key)
+
+    @rule(data=st.data(), restored=st.booleans(), complete=st.sampled_from([False, False, True]), odd=st.integers(0, 9))
+    def serves(self, data: st.DataObject, restored: bool, complete: bool, odd: int) -> None:
+        due = self.model.due()
+        key = data.draw(st.sampled_from(due if due and odd else sorted(HOMES)))
+        self.model.begin(key, restored, complete, unable=odd == 9)
+
+    # ------------------------------------------------------------ what an agent does
+
+    def _run(self, data: st.DataObject) -> Running:
+        return self.model.runs[data.draw(st.sampled_from(sorted(self.model.runs)), label="session")]
+
+    @precondition(lambda self: self.model.runs)
+    @rule(
+        data=st.data(),
+        texts=st.lists(TEXTS, min_size=1, max_size=3),
+        to=NAME,
+        on=st.booleans(),
+        end=st.booleans(),
+        now=st.booleans(),
+    )
+    def talks(self, data: st.DataObject, texts: list[str], to: str | None, on: bool, end: bool, now: bool) -> None:
+        run = self._run(data)
+        if run.speech.open and on:
+            slot = max(run.speech.open)
+        else:
+            slot = run.fresh()
+            self.model.take(run, Began(slot, "message", {"role": "agent", "text": ""}), now=False)
+        if to is not None:
+            texts = [f'<message to="{to}">', *texts, "</message>"]
+        self.model.take(run, *(Grew(slot, t) for t in texts), now=now)
+        if end:
+            self.model.take(run, Ended(slot, {}), now=data.draw(st.booleans()))
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), text=TEXTS)
+    def says_one_thing(self, data: st.DataObject, text: str) -> None:
+        run = self._run(data)
+        slot = run.fresh()
+        self.model.take(run, Began(slot, "message", {"role": "agent", "text": text}), Ended(slot, {}), now=True)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), text=st.one_of(st.just(""), TEXTS), now=st.booleans())
+    def takes_back(self, data: st.DataObject, text: str, now: bool) -> None:
+        """A re-delivery was recognised: the block's text is another; or it was said again in full."""
+        run = self._run(data)
+        if run.speech.open:
+            slot = data.draw(st.sampled_from(sorted(run.speech.open)))
+            self.model.take(run, Changed(slot, {"text": text}), now=now)
+        elif run.slots.entries:
+            slot = data.draw(st.sampled_from(sorted(run.slots.entries)))
+            self.model.take(run, Changed(slot, {"superseded": True}), now=now)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(
+        data=st.data(), kind=st.sampled_from(["tool", "tool", "thought", "plan"]), text=TEXTS, new=st.booleans(),
+        now=st.booleans(), step=st.sampled_from(["grow", "grow", "grow", "replace", "change", "end"]),
+    )  # fmt: skip
+    def works(self, data: st.DataObject, kind: str, text: str, new: bool, now: bool, step: str) -> None:
+        run = self._run(data)
+        known = [s for s, k in run.viewing.kinds.items() if k == kind]
+        if not known or new:
+            call = {"title": "t", "status": "running", "call": f"T{len(known)}", "input": {"n": 2**80}}
+            fields: Any = {"tool": call, "plan": {"entries": []}}.get(kind, {})
+            self.model.take(run, Began(run.fresh(), kind, {**fields, "text": text}), now=now)
+            return
+        slot = data.draw(st.sampled_from(known))  # of this turn or an earlier one, live or long over
+        op: Any = Grew(slot, text)
+        if step == "replace":
+            op = Changed(slot, {"text": text})
+        elif step != "grow":
+            op = (Changed if step == "change" else Ended)(slot, {"status": "done", "exit": None})
+        self.model.take(run, op, now=now)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), text=TEXTS, what=st.sampled_from(["notice", "title", "about", "permission", "nothing"]))
+    def tells(self, data: st.DataObject, text: str, what: str) -> None:
+        run = self._run(data)
+        asked = {"state": "open", "options": [{"optionId": "yes"}]}
+        ops: dict[str, show.Op] = {
+            "notice": show.Notice(text, "retry", tell=bool(text)),
+            "title": show.Title(text),
+            "about": show.About({"mode": text, "commands": None}),
+            "permission": show.ItemOpen(REQUEST + run.fresh(), "permission", "r", body=asked),
+        }
+        self.model.show(run, *([ops[what]] if what in ops else []))
+
+    @precondition(lambda self: self.model.processes)
+    @rule(
+        data=st.data(), text=TEXTS, to=NAME, call=st.sampled_from([f"k{n}" for n in range(9)]),
+        conn=st.sampled_from(["c1", "c2"]), tool=st.sampled_from([None, None, "T0", "T1"]),
+        kind=st.sampled_from(["text", "text", "text", "ask", "reaction"]),
+        answered=st.sampled_from([False, False, True]),
+    )  # fmt: skip
+    def calls(
+        self, data: st.DataObject, text: str, to: str | None, call: str, conn: str, tool: str | None, kind: str,
+        answered: bool,
+    ) -> None:  # fmt: skip
+        asked = [run.process for run in self.model.runs.values()]
+        process = data.draw(st.sampled_from([*self.model.processes, *asked, *asked]))
+        self.model.call(process, call, conn, tool, kind, text, to)
+        if not answered:  # nobody saw the answer: a tool server that was started anew makes it again
+            self.model.call(process, f"{call} again", f"{conn}, later", tool, kind, text, to)
+        if answered:
+            self.model.answered(process, call)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(
+        data=st.data(), how=st.sampled_from(["answered", "answered", "answered", "errored", "cancelled", "overloaded"])
+    )
+    def ends(self, data: st.DataObject, how: str) -> None:
+        run = self._run(data)
+        for slot in list(run.speech.open):
+            self.model.take(run, Ended(slot, {"partial": True} if how != "answered" else {}), now=False)
+        if how == "overloaded":
+            self.model.put_off(run)
+        else:
+            self.model.finish(run, how)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), shown=st.booleans(), again=st.booleans(), restored=st.booleans(), all=st.integers(0, 5))
+    def something_dies(self, data: st.DataObject, shown: bool, again: bool, restored: bool, all: int) -> None:
+        """An agent, or now and then the gateway and every agent with it."""
+        key = self._run(data).begun.key
+        if all == 5:
+            self.model.restart()
+        else:
+            self.model.die(self.model.runs[key], shown)
+        if again:
+            self.model.begin(key, restored)
+            self._say_again(key)
+
+    def _say_again(self, key: str) -> None:
+        """Asked once more, an agent says what it said."""
+        run = self.model.runs.get(key)
+        if run is None:
+            return
+        for text in self.model.ledger.said_in_root(run.begun.root, HOMES[key])[:2]:
+            slot = run.fresh()
+            self.model.take(run, Began(slot, "message", {"role": "agent", "text": text}), Ended(slot, {}), now=True)
+
+    @precondition(lambda self: self.model.stale)
+    @rule(data=st.data(), text=TEXTS)
+    def a_stale_turn_goes_on(self, data: st.DataObject, text: str) -> None:
+        self.model.goes_on(data.draw(st.sampled_from(self.model.stale)), text)
+
+    # ------------------------------------------------------------ people and platforms
+
+    @rule(data=st.data(), option=st.sampled_from(["yes", "no", None]), mode=st.sampled_from([None, "plan", "code"]))
+    def someone_steers(self, data: st.DataObject, option: str | None, mode: str | None) -> None:
+        """A request is answered; or a mode is set; or a chapter begins."""
+        house = self.model.house
+        asked = [
+            (s, i) for s, c in house.clients.items() for i in c.items.values() if i["kind"] in ("permission", "ask")
+        ]
+        session = data.draw(st.sampled_from(sorted(house.ids.values())))
+        if asked and option is not None:
+            self.model.answer(*data.draw(st.sampled_from(asked)), option)
+        elif mode is not None:
+            house.ledger.set_about(session, {"mode": mode})
+            house.tell()
+        else:
+            house.ledger.new_chapter(session)
+            house.tell()
+
+    @rule(room=st.integers(0, 3), jump=st.sampled_from([-5, 0, 1, 1_000, 100_000]))
+    def parts_depart(self, room: int, jump: int) -> None:
+        self.model.house.now += jump
+        self.model.depart(room)
+
+    @precondition(lambda self: self.model.sent)
+    @rule(data=st.data(), what=st.sampled_from(ANSWERS), next=st.booleans())
+    def a_part_is_settled(self, data: st.DataObject, what: str, next: bool) -> None:
+        sent = self.model.sent
+        self.model.settle(sent[-1] if next else data.draw(st.sampled_from(sent)), what)
+
+    @precondition(lambda self: self.model.sent)
+    @rule(data=st.data(), decision=st.sampled_from(["resend", "arrived", "drop"]))
+    def someone_decides(self, data: st.DataObject, decision: Any) -> None:
+        if held := self.model.held():
+            self.model.decide(data.draw(st.sampled_from(held)), decision)
+
+    @rule(limit=st.sampled_from([2, 5, 1000, 1000]))
+    def watchers_come_back(self, limit: int) -> None:
+        for session in self.model.house.ids.values():
+            self.model.house.come_back(session, limit)
+
+    @invariant()
+    def all_books_hold_and_every_view_is_true(self) -> None:
+        self.model.house.check()

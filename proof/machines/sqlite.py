@@ -1,0 +1,237 @@
+"""The SQLite ledger under the machine: the transactions of `semel.ledger`, on a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+from proof.machines.ledger import Claim, Entry, Json, Part
+from semel.law import delivery, turn
+from semel.ledger import (
+    answers,
+    books,
+    calls,
+    entries,
+    hear,
+    outgoing,
+    past,
+    people,
+    sessions,
+    show,
+    spawns,
+    speak,
+    startup,
+    turns,
+    views,
+)
+from semel.ledger.show import End, Op, Slots
+from semel.ledger.sql import Tx
+from semel.ledger.store import Store
+
+T = TypeVar("T")
+ALL = 1 << 40
+
+_CLAIMS = """SELECT c.id, c.root, c.turn, t.how, c.dest, c.digest, c.text, c.outcome, c.reason, c.echo_of,
+ EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.state IN ('rejected', 'dropped'))
+ FROM claim c LEFT JOIN turn t ON t.id = c.turn ORDER BY c.id"""
+_CLAIMED = """SELECT e.session, e.seq, c.id, c.dest, e.text FROM entry e JOIN claim c ON c.id = e.claim
+ ORDER BY c.id, e.session"""
+
+
+class SqliteLedger:
+    """A ledger in memory; or on a given store, which it closes."""
+
+    def __init__(self, clock: Callable[[], int], store: Store | None = None) -> None:
+        self.store = store or Store.in_memory(clock=clock)
+        self._changes: list[tuple[int, Json]] = []
+
+    def __repr__(self) -> str:
+        return f"<SqliteLedger {self.store!r}>"
+
+    def write(self, body: Callable[..., T], *args: Any) -> T:
+        """Any transaction. Its changes are kept until the next."""
+        self._changes = []
+        result: T
+        result, self._changes = self._commit(body, args)
+        return result
+
+    def read(self, body: Callable[..., T], *args: Any) -> T:
+        return self.store.look(body, *args)
+
+    def _commit(self, body: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Json]]]:
+        return self.store.apply(seen, body, args)
+
+    def changes(self) -> list[tuple[int, Json]]:
+        return self._changes
+
+    def close(self) -> None:
+        self.store.close()
+
+    # ---- events and sessions
+
+    def hear(self, event: hear.Event, to: Sequence[hear.To]) -> hear.Outcome:
+        return self.write(hear.hear, event, to)
+
+    def answer(self, session: int, item: int, option: str | None, by: str, digest: bytes) -> answers.Answer:
+        return self.write(answers.answer, session, item, option, by, digest)
+
+    def set_about(self, session: int, fields: Json) -> None:
+        self.write(entries.set_about, session, fields)
+
+    def new_chapter(self, session: int) -> None:
+        self.write(_new_chapter, session)
+
+    # ---- turns
+
+    def begin(
+        self, session: int, lease: str, spawn: int | None = None
+    ) -> turns.Begun | turns.GivenUp | turns.Later | None:
+        return self.write(turns.begin, session, lease, spawn)
+
+    def asked(self, fence: turns.Fence, how: turn.How, spawn: int, memory: str, about: Json) -> None:
+        self.write(turns.asked, fence, how, spawn, memory, about)
+
+    def join(self, fence: turns.Fence) -> tuple[turns.Bound, ...]:
+        return self.write(turns.join, fence)
+
+    def show(self, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
+        return self.write(show.show, fence, caller, ops, slots)
+
+    def finish(
+        self, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots, end: End
+    ) -> tuple[Slots, bool]:
+        return self.write(show.finish, fence, caller, ops, slots, end)
+
+    def put_off(
+        self, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
+    ) -> Slots:
+        return self.write(show.put_off, fence, caller, ops, slots, why, ms)
+
+    def release(self, fence: turns.Fence) -> None:
+        self.write(turns.release, fence)
+
+    def cancel_put_off(self, session: int, by: str) -> bool:
+        return self.write(turns.cancel_put_off, session, by)
+
+    # ---- agents and what they call
+
+    def spawn(self, session: int, agent: str, gateway: str, token: bytes) -> int:
+        return self.write(spawns.start, session, agent, gateway, token)
+
+    def spawned(self, spawn: int, pid: int) -> None:
+        self.write(spawns.started, spawn, pid, pid, "boot")
+
+    def spawn_ended(self, spawn: int, why: str) -> None:
+        self.write(spawns.ended, spawn, why)
+
+    def call(self, made: calls.Call, what: speak.Say) -> speak.Made:
+        return self.write(calls.call, made, what)
+
+    def answered(self, token: bytes, call: str) -> None:
+        self.write(calls.answered, token, call)
+
+    # ---- parts
+
+    def depart(self, asks: Mapping[str, outgoing.Ask]) -> outgoing.Round:
+        return self.write(outgoing.depart, asks)
+
+    def receipt(self, part: int, outcome: outgoing.Outcome, rules: delivery.Rules) -> delivery.State:
+        return self.write(outgoing.receipt, part, outcome, rules)
+
+    def decide(self, part: int, decision: outgoing.Decision) -> Json:
+        return self.write(outgoing.decide, part, decision)
+
+    def recover(self, rules: Mapping[str, delivery.Rules]) -> Json:
+        return self.write(outgoing.recover, rules)
+
+    # ---- people
+
+    def configure(self, listed: Collection[people.Account], roles: Mapping[str, str]) -> list[people.Account]:
+        return self.write(people.configure, listed, roles)
+
+    def put_person(self, account: people.Account) -> list[people.Account]:
+        return self.write(people.put, account)
+
+    def remove_person(self, channel: str, account: str) -> list[people.Account] | None:
+        return self.write(people.remove, channel, account)
+
+    def open_pairing(self, channel: str, digest: bytes, name: str, role: str, lasts: int) -> people.Code:
+        return self.write(people.open_pairing, channel, b"salt", digest, name, role, lasts)
+
+    def redeem(self, code: int, account: str, key: str, called: str) -> list[people.Account] | None:
+        return self.write(people.redeem, code, account, key, called)
+
+    def void(self, code: int) -> bool:
+        return self.write(people.void, code)
+
+    def people(self) -> list[people.Account]:
+        return self.read(people.all_accounts)
+
+    # ---- reading
+
+    def find(self, key: str) -> int | None:
+        row = self.read(views.find, key)
+        return None if row is None else row.id
+
+    def unfinished(self) -> list[int]:
+        return self.read(startup.unfinished)
+
+    def snapshot(self, session: int) -> Json:
+        return self.read(views.snapshot, session, ALL)
+
+    def since(self, session: int, rev: int, limit: int) -> tuple[int, list[Json]] | None:
+        return self.read(views.since, session, rev, limit)
+
+    def said_in_root(self, root: int, home: str | None) -> list[str]:
+        return self.read(past.said_in_root, root, home)
+
+    def unsent(self, root: int, home: str) -> tuple[int, str] | None:
+        return self.read(past.unsent, root, home)
+
+    def previews(self, session: int) -> int:
+        return len(self.read(lambda tx: tx.all("entries_live", session=session)))
+
+    def broken(self) -> list[Any]:
+        return [book for book in self.read(books.audit) if not book.ok]
+
+    def claims(self) -> list[Claim]:
+        return [Claim(*row) for row in self._rows(_CLAIMS)]
+
+    def parts(self) -> list[Part]:
+        return [Part(*row) for row in self._rows("SELECT id, claim, n, state FROM part ORDER BY id")]
+
+    def claimed(self) -> list[Entry]:
+        return [Entry(*row) for row in self._rows(_CLAIMED)]
+
+    def outputs(self) -> list[tuple[Json, str]]:
+        return self.read(_outputs)
+
+    def _rows(self, sql: str) -> list[Any]:
+        return self.read(rows, sql)
+
+
+def seen(tx: Tx, body: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Json]]]:
+    """A transaction, and what of it watchers must be sent."""
+    result = body(tx, *args)
+    return result, views.changes(tx)
+
+
+def rows(tx: Tx, sql: str) -> list[Any]:
+    """Any question of an auditor (the ledger itself runs named statements only)."""
+    return tx._cursor.execute(sql, {}).fetchall()
+
+
+def _new_chapter(tx: Tx, session: int) -> None:
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    sessions.new_chapter(tx, row)
+
+
+def _outputs(tx: Tx) -> list[tuple[Json, str]]:
+    found = []
+    for row in rows(tx, "SELECT id FROM item WHERE kind = 'tool'"):
+        item = tx.one("item_get", id=row[0])
+        assert item is not None
+        whole = "".join(r.text for r in tx.all("output_of_item", item=row[0]))
+        found.append((views.item_json(tx, item), whole))
+    return found

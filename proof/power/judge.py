@@ -1,0 +1,134 @@
+"""One image of the disk, opened with the real store: is it whole, is all there that was acknowledged, does it go on?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from proof.machines.house import RULES
+from proof.machines.sqlite import rows
+from proof.power.images import Files, lay_out
+from proof.power.recorder import NAME, fingerprint
+from semel.ledger import (
+    books,
+    commands,
+    erase,
+    hear,
+    incoming,
+    outgoing,
+    show,
+    spawns,
+    speak,
+    startup,
+    turns,
+)
+from semel.ledger.sql import Tx
+from semel.ledger.store import Store
+
+LOST = "acknowledged work is gone"
+STRANGE = "its content is that of no commit"
+AGAIN = 3  # of so many images one is opened a second time
+LEASE = "the gateway after the power cut"
+
+
+class Judge:
+    """Opens images in a folder of its own. Equal contents are recovered once: that depends on nothing else."""
+
+    def __init__(self, folder: Path, now: int, known: Collection[str] = ()) -> None:
+        self.folder = folder
+        self.known = frozenset(known)  # the contents behind each commit
+        self.now = now
+        self.opened = 0
+        self.recovered: set[str] = set()
+
+    def fault(self, files: Files, allowed: Collection[str] | None) -> str:
+        """What is wrong with an image, in words; "" where nothing is. `allowed`: what it may hold (None: anything)."""
+        self.opened += 1
+        lay_out(files, self.folder)
+        try:
+            return self._fault(allowed)
+        except Exception as error:
+            words = " ".join(str(error).replace(f"{self.folder}/", "").split())
+            return f"it cannot be used: {type(error).__name__}: {words[:200]}"
+
+    def _fault(self, allowed: Collection[str] | None) -> str:
+        with self._open() as store:
+            if damage := store.look(damaged):
+                return f"SQLite finds damage: {damage}"
+            found = store.look(fingerprint)
+            if allowed is not None and found not in allowed:
+                return LOST if found in self.known else STRANGE
+            fresh = found not in self.recovered
+            self.recovered.add(found)
+            if fresh:
+                store.apply(recover)
+            store.apply(one_more_turn)
+            if fresh and (broken := broken_books(store)):
+                return f"after recovery: {broken}"
+            last = store.look(fingerprint)
+        if self.opened % AGAIN:
+            return ""
+        with self._open() as store:
+            return "" if store.look(fingerprint) == last else "what was done after recovery is gone"
+
+    def _open(self) -> Store:
+        return Store.open_sync(self.folder / NAME, exclusive=False, clock=lambda: self.now)
+
+
+def damaged(tx: Tx) -> str:
+    found = rows(tx, "PRAGMA integrity_check")
+    return "" if found == [("ok",)] else repr(found)[:300]
+
+
+def broken_books(store: Store) -> str:
+    broken = [book for book in store.look(books.audit) if not book.ok]
+    return "; ".join(f"{book.law}: {book.broken[:2]}" for book in broken)
+
+
+def recover(tx: Tx) -> None:
+    """What a gateway does with its ledger when it starts: processes, files, commands, parts, turns, erasures."""
+    for left in spawns.left_behind(tx):
+        spawns.ended(tx, left.id, "its gateway was gone, and so was it")
+    incoming.clean(tx)
+    for session in commands.left(tx):
+        for one in commands.open_in(tx, session):
+            commands.answer(tx, one.event, session, "It was not done before the power failed.")
+    outgoing.recover(tx, RULES)
+    for session in startup.unfinished(tx):
+        begun = turns.begin(tx, session, LEASE)
+        if isinstance(begun, turns.Begun):
+            _end(tx, begun, "errored")
+    for session in erase.left(tx):
+        while erase.step(tx, session) == "more":
+            pass
+
+
+def one_more_turn(tx: Tx) -> None:
+    """Somebody writes, the agent answers, the answer leaves and arrives."""
+    to = hear.To("after the power cut", "main", "chat:7")
+    event = hear.Event("api", "after the power cut", "message", "Are you there?", b"after")
+    heard = hear.hear(tx, event, [to])
+    assert heard.status == "accepted" and len(heard.woken) == 1, "nothing is woken"
+    begun = turns.begin(tx, heard.woken[0], LEASE)
+    assert isinstance(begun, turns.Begun) and len(begun.events) == 1, "no turn begins"
+    op = {"kind": "post", "session": to.key, "address": "7", "text": "Here."}
+    says = speak.Say("block", "Here.", to.home, legs=(speak.Leg(0, 5, "chat", "chat:7", op),))
+    _end(tx, begun, "answered", show.Preview(1, "Here."), show.Block(1, (says,)))
+    asks = {name: outgoing.Ask(known, 100) for name, known in RULES.items()}
+    for _ in range(100):  # a round looks at so many parts at most, and others wait to leave, too
+        went = outgoing.depart(tx, asks).sends
+        for one in went:
+            outgoing.receipt(tx, one.part, outgoing.Outcome("receipt", f"r{one.part}"), RULES[one.channel])
+        if to.home in [one.dest for one in went]:
+            return
+    raise AssertionError("the answer does not leave")
+
+
+def _end(tx: Tx, begun: turns.Begun, how: Any, *ops: show.Op) -> None:
+    fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+    spawn = spawns.start(tx, begun.session, begun.agent, LEASE, b"after %d" % begun.turn)
+    turns.asked(tx, fence, "restart" if begun.attempt > 1 else "start", spawn, "m", {})
+    caller = speak.Caller(begun.session, begun.key, begun.turn, begun.root, spawn=spawn)
+    stop = {"answered": "end_turn", "errored": "error"}[how]
+    show.finish(tx, fence, caller, ops, show.Slots(), show.End(how, stop))

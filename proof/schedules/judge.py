@@ -1,0 +1,335 @@
+"""The verdict over a run that has come to rest: what each side knows by itself, against the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from proof.schedules.agents import MARK, Prompted
+from proof.schedules.platforms import TAKEN, Platform, Post
+from semel.gateway.ports import Safety
+from semel.law.verbatim import normal
+from semel.ledger import books
+from semel.ledger.sql import Tx, queries
+
+if TYPE_CHECKING:
+    from proof.schedules.world import World
+
+Json = dict[str, Any]
+FINAL = {"sent", "held", "rejected", "dropped"}
+STANDS = ("done", "failed", "cancelled")
+
+
+def judge(world: World) -> list[str]:
+    """Broken promises, one line each."""
+    return [*world.faults, *_Judge(world).all()]
+
+
+class _Judge:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.look = world.look
+        self.sessions = {row["key"]: row for row in self._rows("SELECT * FROM session")}
+        self.names = {row["id"]: row["key"] for row in self.sessions.values()}
+        self.turns = {row["id"]: row for row in self._rows("SELECT * FROM turn ORDER BY id")}
+        self.roots: defaultdict[int, list[Json]] = defaultdict(list)
+        for turn in self.turns.values():
+            self.roots[turn["root"]].append(turn)
+        self.entries = self._rows("SELECT * FROM entry ORDER BY session, seq")
+        self.claims = {row["id"]: row for row in self._rows("SELECT * FROM claim ORDER BY id")}
+        self.parts = self._rows("SELECT * FROM part ORDER BY line")
+        self.events = self._rows(
+            "SELECT e.*, h.turn, h.wakes, h.session FROM event e LEFT JOIN hearing h ON h.event = e.id ORDER BY e.id"
+        )
+        self.fallen = {part["claim"] for part in self.parts if part["state"] in ("rejected", "dropped")}
+        self.marks = self._marks()
+        self.prompts = self._prompts()
+
+    def _rows(self, sql: str, *values: Any) -> list[Json]:
+        cursor = self.look.cursor()
+        found = cursor.execute(sql, values)
+        try:
+            names = [column[0] for column in found.get_description()]
+        except Exception:  # it gave no row
+            return []
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    def all(self) -> Iterator[str]:
+        yield from self.books()
+        yield from self.heard()
+        yield from self.bound()
+        yield from self.asked()
+        yield from self.said()
+        yield from self.sent()
+        yield from self.watched()
+        for answer in self.world.disk.orphans:
+            if answer.get("ok"):
+                yield f"law 10: what outlived its agent was let speak: {answer}"
+
+    # ------------------------------------------------------------ the books
+
+    def books(self) -> Iterator[str]:
+        cursor = self.look.cursor()
+        cursor.execute("BEGIN")
+        try:
+            for book in books.audit(Tx(cursor, queries(), self.world.clock.now())):
+                if not book.ok:
+                    yield f"book {book.name} ({book.law}): {book.broken[:2]}"
+        finally:
+            cursor.execute("ROLLBACK")
+
+    # ------------------------------------------------------------ laws 1 to 3
+
+    def _marks(self) -> dict[str, Json]:
+        """Marker -> its event."""
+        found = {}
+        for event in self.events:
+            for mark in MARK.findall(json.loads(event["payload"] or "{}").get("text", "")):
+                found[mark] = event
+        return found
+
+    def heard(self) -> Iterator[str]:
+        rows = {(event["source"], event["key"]): event for event in self.events}
+        for name, told in self.world.people.told.items():
+            for event in told:
+                if (f"channel:{name}", event.key) not in rows:
+                    yield f"law 1: {event.key}, written on {name}, was never heard"
+        for one in self.world.people.said:
+            if not one.done:
+                yield f"law 1: whoever said {one.key} never had an answer"
+            row = rows.get((one.source, one.key))
+            if row is None:
+                yield f"law 1: {one.key}, answered {one.answers}, is not in the ledger"
+                continue
+            if Counter(status for status, _ in one.answers)["accepted"] > 1:
+                yield f"law 1: {one.key} was accepted twice: {one.answers}"
+            if {event for _, event in one.answers} != {row["id"]} and one.answers:
+                yield f"law 1: {one.key} is event {row['id']}, and was answered {one.answers}"
+            if any(status == "other accepted" for status, _ in one.answers):
+                yield f"law 1: other content under the key {one.key} was accepted"
+
+    def bound(self) -> Iterator[str]:
+        for event in self.events:
+            if event["session"] is None or event["turn"] is None:
+                if event["wakes"]:
+                    yield f"law 2: event {event['id']} ({event['key']}) wakes its session, and no turn took it"
+                continue
+            attempts = self.roots[self.turns[event["turn"]]["root"]]
+            states = [turn["state"] for turn in attempts]
+            if states[-1] not in STANDS or set(states[:-1]) - {"lost"} or attempts[-1]["id"] != event["turn"]:
+                yield f"law 3: event {event['id']} is bound to turn {event['turn']} of attempts {states}"
+        for root, attempts in self.roots.items():
+            for before, after in pairwise(attempts):
+                if before["tools"] and after["how"] in ("start", "restart"):
+                    yield f"law 9: root {root} began anew although turn {before['id']} had started a tool"
+            if not any(e["turn"] in {t["id"] for t in attempts} for e in self.events):
+                yield f"law 2: nobody asked for turn {root}"
+
+    # ------------------------------------------------------------ laws 3 and 9: what agents were asked
+
+    def _prompts(self) -> dict[int, list[Prompted]]:
+        """Root -> the prompts that asked for its events, in order."""
+        found: dict[int, list[Prompted]] = {}
+        for one in self.world.disk.prompts:
+            for root in dict.fromkeys(self._root(mark) for mark in one.marks):
+                if root is not None:
+                    found.setdefault(root, []).append(one)
+        return found
+
+    def _root(self, mark: str) -> int | None:
+        event = self.marks.get(mark)
+        return None if event is None or event["turn"] is None else int(self.turns[event["turn"]]["root"])
+
+    def asked(self) -> Iterator[str]:
+        for one in self.world.disk.prompts:
+            roots = {self._root(mark) for mark in one.marks}
+            if len(roots) > 1:
+                yield f"law 3: prompt {one.n} asks for the events of several turns: {one.marks} of {roots}"
+            if len(set(one.marks)) != len(one.marks):
+                yield f"law 4: prompt {one.n} asks twice for the same: {one.marks}"
+        for mark in self.marks:
+            root = self._root(mark)
+            if root is None:
+                continue
+            attempts = [turn for turn in self.roots[root] if turn["how"] not in (None, "recall")]
+            times = [one for one in self.prompts.get(root, []) if mark in one.marks]
+            if len(times) > len(attempts):
+                yield f"law 9: {mark} was asked {len(times)} times, in {len(attempts)} attempts"
+            if not times and self.roots[root][-1]["state"] == "done":
+                yield f"law 3: {mark} is bound to turn {root}, which is done, and no agent was asked it"
+            last = attempts[-1] if attempts else None
+            done = last is not None and last["state"] == "done" and last is self.roots[root][-1]
+            if last is not None and done and last["spawn"] not in {one.spawn for one in times}:
+                yield f"law 3: {mark} is bound to turn {last['id']}, whose agent was not asked it"
+
+    # ------------------------------------------------------------ laws 4 to 6: what agents said
+
+    def said(self) -> Iterator[str]:
+        for key, session in self.sessions.items():
+            mine = [e for e in self.entries if e["session"] == session["id"] and e["role"] == "agent"]
+            own = [e for e in mine if '"from"' not in (e["more"] or "")]
+            yield from self._made_up(key, own)
+            yield from self._twice(key, own)
+        for root, prompts in self.prompts.items():
+            yield from self._missing(root, prompts)
+
+    def _made_up(self, key: str, entries: list[Json]) -> Iterator[str]:
+        mine = [told for one in self.world.disk.prompts if one.session == key for told in one.told]
+        told, late = [one.text for one in mine], [one.text for one in mine if one.how == "after"]
+        broken = [one.text for one in mine if one.broken and not one.whole]
+        for entry in entries:
+            if entry["live"]:
+                yield f"law 8: entry {entry['seq']} of {key} still streams"
+            texts = told if entry["partial"] or entry["superseded"] else broken
+            cut = any(text.startswith(entry["text"]) for text in texts)
+            piece = any(entry["text"] in text for text in late)  # it paused there, and no turn ran
+            if entry["text"] not in told and not cut and not piece:
+                yield f"law 4: no agent ever said {entry['text']!r} (entry {entry['seq']} of {key})"
+
+    def _twice(self, key: str, entries: list[Json]) -> Iterator[str]:
+        """Every text of these agents is said once: what stands twice to the same place was replayed or re-delivered."""
+        times = Counter(
+            (self.claims[e["claim"]]["root"], self.claims[e["claim"]]["dest"], normal(e["text"]))
+            for e in entries
+            if not e["superseded"] and not e["partial"] and e["claim"] is not None and e["claim"] not in self.fallen
+        )
+        for (root, dest, text), n in times.items():
+            if n > 1:
+                yield f"law 5: {text!r} stands {n} times in {key} for {dest}, in turn {root}"
+
+    def _missing(self, root: int, prompts: list[Prompted]) -> Iterator[str]:
+        attempts = self.roots[root]
+        final = attempts[-1]
+        for one in prompts:
+            for told in one.told:
+                if told.how == "send" and (told.answer or {}).get("ok") and not self._stands(root, told.text, None):
+                    yield f"law 6: the agent was told that {told.text!r} was sent, and no entry says so"
+        if final["state"] != "done" or final["how"] == "recall":
+            return
+        group = self._last_group(prompts)
+        home = self.sessions[self.names[final["session"]]]["home"]
+        for one in group:
+            last = [told for told in one.told if told.how == "block"][-1:]
+            for told in one.told:
+                if told.how in ("block", "aside") and told.whole:
+                    leaves = self.world.plan.shape["narration"] == "all" or told.how == "aside"
+                    dest = home if told.how == "block" else "chat:side"
+                    yield from self._delivered(
+                        final, told.text, dest, leaves=leaves or (one is group[-1] and told in last)
+                    )
+
+    def _delivered(self, turn: Json, text: str, dest: str, *, leaves: bool) -> Iterator[str]:
+        """A text that an agent ended stands in the transcript, and has parts where it has to leave."""
+        stands = self._stands(turn["root"], text, dest)
+        if not stands:
+            yield f"law 6: the agent said {text!r} to {dest} in turn {turn['id']}, and no entry says so"
+            return
+        ids = {claim["id"] for claim in stands}
+        outgoing = dest.partition(":")[0] in self.world.platforms
+        if leaves and outgoing and not any(part["claim"] in ids for part in self.parts):
+            yield f"law 6: {text!r} of turn {turn['id']} stands in the transcript, and nothing of it left for {dest}"
+
+    @staticmethod
+    def _last_group(prompts: list[Prompted]) -> list[Prompted]:
+        """The last attempt's prompt, and those that joined it."""
+        group: list[Prompted] = []
+        for one in prompts:
+            group = [*group, one] if one.steered and group else [one]
+        return group
+
+    def _stands(self, root: int, text: str, dest: str | None) -> list[Json]:
+        """The claims by which a text stands in the transcript of its session, said to a destination (None: any)."""
+        wanted = normal(text)
+        found = []
+        for entry in self.entries:
+            claim = self.claims.get(entry["claim"])
+            if claim is None or claim["root"] != root or entry["session"] != claim["session"]:
+                continue
+            if dest in (None, claim["dest"]) and normal(entry["text"]) == wanted and not entry["superseded"]:
+                found.append(claim)
+        return found
+
+    # ------------------------------------------------------------ law 7: what platforms took
+
+    def sent(self) -> Iterator[str]:
+        by_key = {part["key"]: part for part in self.parts}
+        notices = Counter(
+            json.loads(e["more"] or "{}").get("part") for e in self.entries if '"delivery.' in (e["more"] or "")
+        )
+        for platform in self.world.platforms.values():
+            taken = Counter(post.key for post in platform.log)
+            yield from self._posts(platform, by_key)
+            yield from self._order(platform, by_key)
+            for part in self.parts:
+                if part["channel"] == platform.name:
+                    yield from self._part(part, platform, taken[part["key"]], notices)
+
+    def _posts(self, platform: Platform, by_key: dict[str, Json]) -> Iterator[str]:
+        for post in platform.log:
+            part = by_key.get(post.key)
+            if part is None:
+                yield f"law 6: {platform.name} took {post.text!r}, which no part of the ledger is"
+            elif json.loads(part["op"]).get("text") != post.text or part["dest"] != f"{platform.name}:{post.address}":
+                yield f"law 7: {platform.name} took {post.text!r}, and part {part['id']} is {part['op']}"
+
+    def _part(self, part: Json, platform: Platform, taken: int, notices: Counter[Any]) -> Iterator[str]:
+        name, state = f"part {part['id']} ({json.loads(part['op']).get('text')!r} to {part['dest']})", part["state"]
+        tried = platform.tried.get(part["key"], [])
+        most = 1 + (part["marked"] and platform.safety is not Safety.IDEMPOTENT)
+        if state not in FINAL:
+            yield f"law 7: {name} is {state} although all is at rest"
+        if taken > most:
+            yield f"law 7: {name} was taken {taken} times by {platform.name}, {platform.safety}; its attempts: {tried}"
+        if state == "sent" and not taken and not self._arrived_by_hand(part, tried):
+            yield f"law 7: {name} is sent, and {platform.name} never took it; its attempts: {tried}"
+        if state == "rejected" and taken and not part["marked"]:  # else a person had it sent once more, in doubt
+            yield f"law 7: {name} is rejected, and {platform.name} took it; its attempts: {tried}"
+        if state == "held" and not notices[part["id"]]:
+            yield f"law 7: {name} is held, and no notice says so"
+        if state == "held" and platform.safety is not Safety.AT_MOST_ONCE and "reject" not in tried:
+            yield f"law 7: {name} is held on a platform that can be asked; its attempts: {tried}"
+        if state == "held" and not set(tried) - {"fine", "refuse", "limit"} and not self.world.over[1:]:
+            yield f"law 7: {name} is held, and nothing was unknown of it; its attempts: {tried}"
+
+    def _arrived_by_hand(self, part: Json, tried: list[str]) -> bool:
+        """A person may have said of a held part that it arrived."""
+        said = any(one["do"] == "decide" and one["what"] == "arrived" for one in self.world.plan.actions)
+        return said and part["receipt"] is None and not set(tried) & TAKEN
+
+    def _order(self, platform: Platform, by_key: dict[str, Json]) -> Iterator[str]:
+        """Parts leave in the order of their line; a marked repeat joined its tail."""
+        by_address: defaultdict[str, list[Post]] = defaultdict(list)
+        seen: set[str] = set()
+        for post in platform.log:
+            if post.key in by_key and not by_key[post.key]["marked"] and post.key not in seen:
+                by_address[post.address].append(post)
+                seen.add(post.key)
+        for address, posts in by_address.items():
+            lines = [by_key[post.key]["line"] for post in posts]
+            if lines != sorted(lines):
+                yield f"law 7: {platform.name}:{address} took parts in another order than they stood in line: {lines}"
+
+    # ------------------------------------------------------------ law 8: what watchers hold
+
+    def watched(self) -> Iterator[str]:
+        for watcher in self.world.people.watchers:
+            yield from watcher.faults
+            session = self.sessions.get(watcher.session)
+            if session is None:
+                continue
+            mine = {e["seq"]: e for e in self.entries if e["session"] == session["id"]}
+            if watcher.view.rev != session["rev"]:
+                yield f"law 8: a watcher of {watcher.session} is at rev {watcher.view.rev}, not {session['rev']}"
+                continue
+            if watcher.view.entries.keys() != mine.keys():
+                held = sorted(watcher.view.entries)
+                yield f"law 8: a watcher of {watcher.session} holds entries {held} of {sorted(mine)}"
+                continue
+            for seq, entry in mine.items():
+                held = watcher.view.entries[seq]
+                if held["text"] != entry["text"] or bool(held.get("superseded")) != bool(entry["superseded"]):
+                    where, text = f"entry {seq} of {watcher.session}", held["text"]
+                    yield f"law 8: {where} is {entry['text']!r}, and is watched as {text!r}"

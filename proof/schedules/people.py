@@ -1,0 +1,276 @@
+"""People and programs outside: they write, ask the API again until they have an answer, watch, stop, and settle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from proof.schedules.wires import Gone, Outside, Pipe
+from semel.faces.view import View
+from semel.gateway import Gateway
+from semel.gateway.errors import Busy, Conflict, GatewayError, NoSuchSession
+from semel.gateway.ports import Heard, Incoming, Person
+
+if TYPE_CHECKING:
+    from proof.schedules.world import World
+
+Json = dict[str, Any]
+AGAIN = 0.7  # seconds until a client asks again
+
+
+@dataclass
+class Said:
+    """What one API client was told about one event, attempt by attempt."""
+
+    source: str
+    key: str
+    mark: str
+    answers: list[tuple[str, int]] = field(default_factory=list)  # status, event
+    done: bool = False
+
+
+class Watcher:
+    """Somebody who watches one session over every death of the gateway, and holds what they were told."""
+
+    def __init__(self, world: World, session: str) -> None:
+        self.world, self.session = world, session
+        self.view = View()
+        self.final: dict[int, str] = {}
+        self.faults: list[str] = []
+        self._there = asyncio.Event()
+        self._away = asyncio.Event()
+        self.come()
+        self._line = 0  # the number of its connection
+
+    def __repr__(self) -> str:
+        return f"<Watcher of {self.session}, {self.view!r}{', away' if self.away else ''}>"
+
+    @property
+    def away(self) -> bool:
+        return self._away.is_set()
+
+    def go(self) -> None:
+        """They close the page."""
+        self._there.clear()
+        self._away.set()
+
+    def come(self) -> None:
+        """They are back, with the rev that they had."""
+        self._away.clear()
+        self._there.set()
+
+    async def run(self) -> None:
+        """Connect, and connect again."""
+        while True:
+            await self._there.wait()
+            await self._connected()
+            await asyncio.sleep(0.02 + self.world.outside.lag(0.4))
+
+    async def _connected(self) -> None:
+        self._line += 1
+        line, after = self._line, self.view.rev
+        pipe = Pipe(self.world.outside, lambda frame: self._take(frame, line))
+        over = asyncio.Event()
+        gateway = self.world.gateway
+        if gateway is None:
+            return
+        stream = self.world.ask(lambda: _follow(gateway, self.session, after, pipe, over))
+        leaving = asyncio.ensure_future(self._away.wait())
+        try:
+            await asyncio.wait({stream, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            over.set()
+            await stream
+        except (Gone, GatewayError):
+            pass
+        finally:
+            leaving.cancel()
+            self._line += 1  # nothing of that connection is read any more
+
+    def _take(self, frame: Json, line: int) -> None:
+        if line != self._line:
+            return
+        self.world.witness.seen(self.session, frame)
+        before = self.view.rev
+        for change in frame.get("changes", ()):
+            if before is not None and change["rev"] <= before:
+                self.faults.append(f"a watcher of {self.session} at rev {before} was told rev {change['rev']} again")
+        self.view.apply(frame)
+        self.world.witness.held(self.session, self.view)
+        for seq, entry in self.view.entries.items():
+            if not entry.get("live") and self.final.setdefault(seq, entry["text"]) != entry["text"]:
+                self.faults.append(
+                    f"entry {seq} of {self.session} was {self.final[seq]!r} and became {entry['text']!r}"
+                )
+                self.final[seq] = entry["text"]
+
+
+async def _follow(gateway: Gateway, session: str, after: int | None, pipe: Pipe, over: asyncio.Event) -> None:
+    """In the gateway's process: frames into the wire, until the other end hangs up."""
+    frames = gateway.watch(session, after)
+    ending = asyncio.ensure_future(over.wait())
+    try:
+        while True:
+            step = asyncio.ensure_future(anext(frames))
+            await asyncio.wait({step, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not step.done():
+                step.cancel()
+                await asyncio.wait({step})
+                return
+            try:
+                pipe.put(step.result())
+            except StopAsyncIteration:
+                return
+    finally:
+        ending.cancel()
+        await frames.aclose()
+
+
+class People:
+    """Who acts in a plan."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.outside: Outside = world.outside
+        self.said: list[Said] = []
+        self.told: dict[str, list[Incoming]] = {name: [] for name in world.platforms}
+        self.watchers = [Watcher(world, session) for session in world.rooms]
+        self.stopped: set[str] = set()  # sessions where somebody stopped, or began anew
+        self._acting = 0
+
+    def busy(self) -> str | None:
+        return f"{self._acting} people still act" if self._acting else None
+
+    def behind(self) -> str | None:
+        """Which watcher was not told everything yet."""
+        for watcher in self.watchers:
+            rows = self.world.look.execute("SELECT rev FROM session WHERE key = ?", (watcher.session,)).fetchall()
+            if rows and not watcher.faults and watcher.view.rev != rows[0][0]:
+                return f"{watcher!r} is not at rev {rows[0][0]}"
+        return None
+
+    def watch(self) -> None:
+        for watcher in self.watchers:
+            self.outside.run(watcher.run(), "watcher")
+
+    def act(self, n: int, action: Json, seconds: float) -> None:
+        """This is to happen in so many seconds."""
+        deed: Callable[[Json], Awaitable[None]] | None = getattr(self, f"_{action['do']}", None)
+        if deed is not None:
+            self._acting += 1
+            self.outside.run(self._in(seconds, action, deed), f"{action['do']} {n}")
+
+    async def _in(self, seconds: float, action: Json, deed: Callable[[Json], Awaitable[None]]) -> None:
+        await asyncio.sleep(seconds)
+        try:
+            await deed(action)
+        finally:
+            self._acting -= 1
+
+    # ------------------------------------------------------------ what they do
+
+    async def _hear(self, action: Json) -> None:
+        room = self.world.rooms[action["room"]]
+        _, name, address = room.split(":")
+        platform = self.world.platforms[name]
+        key = f"{name}-{action['mark']}"
+        event = Incoming("message", key, address, Person("ann", "Ann"), f"please look at {action['mark']} now")
+        for _ in range(action.get("copies", 1)):
+            platform.tell(event)
+            self.told[name].append(event)
+
+    async def _say(self, action: Json) -> None:
+        session, mark = self.world.rooms[action["room"]], action["mark"]
+        one = Said(f"api:{session}", f"k-{mark}", mark)
+        self.said.append(one)
+        text = f"please look at {mark} now"
+
+        async def ask(words: str) -> Heard:
+            gateway = self.world.gateway
+            if gateway is None:
+                raise Gone
+            return await gateway.say(session, words, sender="Ann", key=one.key, busy=action.get("busy"))
+
+        await self._until_answered(one, lambda: ask(text), action)
+        if action.get("other"):
+            heard = await self._persist(lambda: ask("something else altogether"))
+            one.answers.append((f"other {heard.status}", heard.event))
+
+    async def _report(self, action: Json) -> None:
+        session, mark = self.world.rooms[action["room"]], action["mark"]
+        one = Said(f"api:{session}", f"k-{mark}", mark)
+        self.said.append(one)
+
+        async def ask() -> Heard:
+            gateway = self.world.gateway
+            if gateway is None:
+                raise Gone
+            return await gateway.report(session, "build.done", f"{mark} is built", key=one.key, wakes=action["wakes"])
+
+        await self._until_answered(one, ask, action)
+
+    async def _until_answered(self, one: Said, ask: Callable[[], Awaitable[Heard]], action: Json) -> None:
+        """As a client does that must not lose it: again, under the same key, until there is an answer."""
+        for _ in range(action.get("lose", 0)):
+            await asyncio.sleep(AGAIN)  # the request never arrived
+        for n in range(1 + action.get("drop", 0) + action.get("again", 0)):
+            heard = await self._persist(ask)
+            if n >= action.get("drop", 0):  # before that the answer was lost
+                self.world.witness.answered(one, heard)
+                one.answers.append((heard.status, heard.event))
+        one.done = True
+
+    async def _persist(self, ask: Callable[[], Awaitable[Heard]]) -> Heard:
+        while True:
+            try:
+                await asyncio.sleep(self.outside.lag())
+                return await self.world.ask(ask)
+            except (Gone, Busy):
+                await asyncio.sleep(AGAIN)
+
+    async def _command(self, action: Json) -> None:
+        session = self.world.rooms[action["room"]]
+        self.stopped.add(session)
+
+        async def ask() -> Heard:
+            gateway = self.world.gateway
+            if gateway is None:
+                raise Gone
+            return await gateway.say(session, action["text"], sender="Ann", key=f"c-{action['text']}-{action['room']}")
+
+        await self._persist(ask)
+
+    async def _once(self, deed: Callable[[Gateway], Awaitable[Any]]) -> None:
+        gateway = self.world.gateway
+        if gateway is None:
+            return
+        try:
+            await self.world.ask(lambda: deed(gateway))
+        except (Gone, Busy, NoSuchSession, Conflict):
+            return
+
+    async def _stop(self, action: Json) -> None:
+        session = self.world.rooms[action["room"]]
+        self.stopped.add(session)
+        await self._once(lambda gateway: gateway.stop_turn(session, "Ann"))
+
+    async def _busy(self, action: Json) -> None:
+        await self._once(lambda gateway: gateway.set_busy(self.world.rooms[action["room"]], action["mode"]))
+
+    async def _blink(self, action: Json) -> None:
+        watcher = self.watchers[action["room"]]
+        watcher.go()
+        await asyncio.sleep(action["for"])
+        watcher.come()
+
+    async def _decide(self, action: Json) -> None:
+        async def settle(gateway: Gateway) -> None:
+            for part in await gateway.parts("held"):
+                deed = {"resend": gateway.resend, "arrived": gateway.arrived, "drop": gateway.drop}[action["what"]]
+                await deed(part["id"])
+
+        await self._once(settle)
+
+    async def _restart(self, action: Json) -> None:
+        await self.world.restart(action["grace"], action["down"])

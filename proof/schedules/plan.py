@@ -1,0 +1,270 @@
+"""A plan: what happens in one run, made from its seed; as JSON it can be kept, cut down and run again.
+
+`shape` is how the world is built; `actions` are what is left out one by one when a failure is shrunk:
+
+    {"do": "hear", "at", "room", "mark", "copies"?}             somebody writes on the room's platform
+    {"do": "say", "at", "room", "mark", "lose"?, "drop"?, "again"?, "other"?, "busy"?}     somebody says it by the API:
+             requests lost, answers lost, repeats after the answer, and once with other content under the same key
+    {"do": "report", "at", "room", "mark", "wakes"}             a machine reports
+    {"do": "command", "at", "room", "text"}                     /stop, /new
+    {"do": "script", "room", "n", "steps"}                      what the agent does with its n-th prompt there
+    {"do": "fault", "channel", "n", "what", "after"?, "slow"?}  what the n-th attempt on a platform meets
+    {"do": "trouble", "channel", "n", "lost"?, "again"?, "most"?}   what the n-th poll of a platform meets
+    {"do": "crash", "when": {"at" | "step" | "commit" | "take" ...}, "down", "orphan"?}
+    {"do": "restart", "at", "grace", "down"}                    a clean stop and the next start
+    {"do": "stop", "at", "room"}                                a person stops the turn
+    {"do": "busy", "at", "room", "mode"}
+    {"do": "blink", "at", "room", "for"}                        a watcher is away, and comes back with its rev
+    {"do": "decide", "at", "what"}                              a person settles what is held
+    {"do": "fires", "at", "room", "mark"}                       a schedule of the configuration
+
+`at` is in virtual seconds. In its place may stand `when`: the n-th thing "told" by an agent, "answer" of one,
+"prompt" or "commit"; `then` so many seconds later; at the latest `until`.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from proof.schedules.platforms import FAULTS
+
+Json = dict[str, Any]
+
+CHANNELS = ("mail", "hook", "chat")  # reconcilable, idempotent, at most once
+SPAN = 12.0  # virtual seconds in which people act
+
+
+@dataclass(frozen=True)
+class Plan:
+    seed: int
+    shape: Json
+    actions: tuple[Json, ...]
+
+    def only(self, keep: list[int]) -> Plan:
+        """With these actions of it, by their numbers."""
+        return Plan(self.seed, self.shape, tuple(self.actions[n] for n in keep if n < len(self.actions)))
+
+    def json(self) -> Json:
+        return {"seed": self.seed, "shape": self.shape, "actions": list(self.actions)}
+
+
+def read(told: Json) -> Plan:
+    """A plan as `json` gave it."""
+    return Plan(int(told["seed"]), dict(told["shape"]), tuple(told["actions"]))
+
+
+def make(seed: int) -> Plan:
+    """The plan of a seed."""
+    chance = random.Random(f"plan {seed}")
+    shape = _shape(chance)
+    marks = iter(range(1, 1000))
+    actions: list[Json] = []
+    for room in range(len(shape["rooms"])):
+        actions += _talk(chance, shape, room, marks)
+        actions += _scripts(chance, shape, room)
+    actions += _disorder(chance, shape)
+    return Plan(seed, shape, tuple(_at_moments(chance, actions)))
+
+
+def _at_moments(chance: random.Random, actions: list[Json]) -> list[Json]:
+    """Some of what people do falls on a moment of the gateway's: an agent's answer, a prompt, a commit."""
+    out = []
+    for one in actions:
+        if "at" in one and one["do"] in ("hear", "say", "report", "stop", "blink", "restart") and chance.random() < 0.4:
+            at = one["at"]
+            one = {name: value for name, value in one.items() if name != "at"}
+            what, most = chance.choice((("answer", 4), ("answer", 4), ("told", 25), ("prompt", 4), ("commit", 70)))
+            if one["do"] == "blink":
+                what, most = "told", 25
+                one["for"] = round(0.1 * chance.random(), 3)
+            then = chance.choice((0.0, 0.0, round(chance.random() * 0.0008, 5), round(chance.random() * 0.3, 3)))
+            one["when"] = {what: chance.randint(1, most), "then": then, "until": at}
+            if what == "commit":
+                one["when"]["side"] = chance.choice(("before", "after"))
+        out.append(one)
+    return out
+
+
+def _shape(chance: random.Random) -> Json:
+    rooms = chance.sample(("mail", "hook", "chat", "chat", "web"), chance.choice((1, 2, 2)))
+    return {
+        "rooms": rooms,
+        "narration": chance.choice(("last", "last", "all")),
+        "forgets": {name: chance.random() < 0.5 for name in CHANNELS},
+        "echoes": {name: chance.random() < 0.15 for name in CHANNELS},
+        "max_len": chance.choice((None, None, 60)),
+        "busy": chance.choice(("queue", "queue", "steer", "steer", "interrupt", "collect")),
+        "idle": chance.choice((0.5, 3.0, 600.0)),
+        "most": chance.choice((1, 2, 4)),
+        "side": chance.random() < 0.5,
+        "heartbeat": chance.random() < 0.1,
+        "agent": {
+            "name": chance.choice(("", "semel-demo", "gemini", "opencode")),
+            "memory": chance.choice(("new", "loaded", "loaded", "resumed")),
+            "replays": chance.choice(("at once", "late")),
+            "repeats": chance.random() < 0.6,
+            "slow": chance.choice((0.02, 0.3, 1.0)),
+            "deaf": chance.random() < 0.1,
+        },
+    }
+
+
+def _at(chance: random.Random) -> float:
+    return round(chance.random() * SPAN, 3)
+
+
+def _talk(chance: random.Random, shape: Json, room: int, marks: Any) -> list[Json]:
+    """What is heard in one room."""
+    out: list[Json] = []
+    burst = _at(chance)
+    for _ in range(chance.randint(2, 4)):
+        at = round(burst + chance.random(), 3) if chance.random() < 0.5 else _at(chance)
+        mark = f"q{next(marks)}"
+        if chance.random() < 0.15:
+            out.append({"do": "report", "at": at, "room": room, "mark": mark, "wakes": chance.random() < 0.4})
+        elif shape["rooms"][room] != "web" and chance.random() < 0.7:
+            out.append({"do": "hear", "at": at, "room": room, "mark": mark, "copies": 1 + (chance.random() < 0.1)})
+        else:
+            out.append({"do": "say", "at": at, "room": room, "mark": mark, **_api(chance)})
+    if chance.random() < 0.12:
+        out.append({"do": "fires", "at": int(2 + _at(chance)), "room": room, "mark": f"q{next(marks)}"})
+    return out
+
+
+def _api(chance: random.Random) -> Json:
+    more: Json = {}
+    for name, share in (("lose", 0.15), ("drop", 0.2), ("again", 0.15)):
+        if chance.random() < share:
+            more[name] = chance.randint(1, 2)
+    if chance.random() < 0.1:
+        more["other"] = True
+    if chance.random() < 0.3:
+        more["busy"] = chance.choice(("queue", "steer", "interrupt", "collect"))
+    return more
+
+
+def _scripts(chance: random.Random, shape: Json, room: int) -> list[Json]:
+    return [
+        {"do": "script", "room": room, "n": n, "steps": _steps(chance, shape)}
+        for n in range(6)
+        if chance.random() < 0.7
+    ]
+
+
+def _steps(chance: random.Random, shape: Json) -> list[Json]:
+    steps: list[Json] = []
+    for k in range(chance.choice((1, 1, 2, 3))):
+        steps += _step(chance, shape, k)
+    if chance.random() < 0.08:
+        steps.insert(chance.randint(0, len(steps)), {"die": "was killed by SIGKILL"})
+    elif chance.random() < 0.08:
+        steps.append(
+            {"fail": chance.choice(("503 Service Unavailable", "overloaded, try again", "the key is invalid"))}
+        )
+    elif chance.random() < 0.07:
+        steps.append({"after": 0, "in": chance.choice((0.05, 0.4))})
+    return steps
+
+
+def _step(chance: random.Random, shape: Json, k: int) -> list[Json]:
+    match chance.choice(("say", "say", "say", "send", "send", "tool", "think", "broken", "wait")):
+        case "say":
+            return [{"say": k, "whole": chance.random() < 0.2}]
+        case "send":
+            return _send(chance, shape, k)
+        case "tool":
+            return [{"tool": k}, {"say": k}]
+        case "think":
+            return [{"think": k}, {"say": k}]
+        case "broken":
+            return [{"broken": k}] if shape["agent"]["name"] in ("gemini", "opencode") else [{"say": k}]
+        case _:
+            return [{"wait": chance.choice((0.5, 5.0, 40.0))}, {"say": k}]
+
+
+def _send(chance: random.Random, shape: Json, k: int) -> list[Json]:
+    sent: Json = {"send": k, "announced": chance.random() < 0.8, "twice": chance.random() < 0.15}
+    if shape["side"] and chance.random() < 0.4:
+        sent["to"] = "side"
+    match chance.choice(("nothing", "same", "more", "other", "aside")):
+        case "aside" if shape["side"] and "to" not in sent:
+            return [sent, {"aside": -1}]
+        case "same":
+            return [sent, {"repeat": -1}]
+        case "more":
+            return [sent, {"repeat": -1, "tail": " And that is not all."}]
+        case "other":
+            return [sent, {"say": k}]
+        case _:
+            return [sent]
+
+
+def _disorder(chance: random.Random, shape: Json) -> list[Json]:
+    out: list[Json] = []
+    for name in sorted({*shape["rooms"], *(["chat"] if shape["side"] else [])} - {"web"}):
+        for n in range(6):
+            if chance.random() < 0.16:
+                out.append({"do": "fault", "channel": name, "n": n, **_fault(chance)})
+        for n in range(4):
+            if chance.random() < 0.2:
+                out.append({"do": "trouble", "channel": name, "n": n, **_trouble(chance)})
+    for _ in range(chance.choice((0, 0, 1, 1, 1, 2, 3))):
+        out.append({"do": "crash", "when": _when(chance, shape), "down": round(0.5 + 2 * chance.random(), 3),
+                    "orphan": chance.random() < 0.3})  # fmt: skip
+    return out + _deeds(chance, range(len(shape["rooms"])))
+
+
+def _deeds(chance: random.Random, rooms: range) -> list[Json]:
+    """What people do beside writing."""
+    out: list[Json] = []
+    mode = chance.choice(("steer", "queue", "interrupt"))
+    for share, action in (
+        (0.12, {"do": "restart", "at": _at(chance), "grace": chance.choice((0.1, 5.0)), "down": 0.6}),
+        (0.25, {"do": "stop", "at": _at(chance), "room": chance.choice(rooms)}),
+        (0.15, {"do": "busy", "at": _at(chance), "room": chance.choice(rooms), "mode": mode}),
+        (0.6, {"do": "blink", "at": _at(chance), "room": chance.choice(rooms), "for": round(0.3 * chance.random(), 3)}),
+        (0.4, {"do": "blink", "at": _at(chance), "room": chance.choice(rooms), "for": round(4 * chance.random(), 3)}),
+        (0.2, {"do": "decide", "at": _at(chance) + 20, "what": chance.choice(("resend", "arrived", "drop"))}),
+        (0.06, {"do": "command", "at": _at(chance), "room": chance.choice(rooms), "text": "/stop"}),
+        (0.06, {"do": "command", "at": _at(chance), "room": chance.choice(rooms), "text": "/new"}),
+    ):  # fmt: skip
+        if chance.random() < share:
+            out.append(action)
+    return out
+
+
+def _fault(chance: random.Random) -> Json:
+    what = chance.choice(FAULTS) if chance.random() < 0.9 else None
+    fault: Json = {"what": what} if what else {"slow": chance.choice((1.0, 8.0))}
+    if what == "limit":
+        fault["after"] = chance.choice((0.5, 4.0, 30.0))
+    return fault
+
+
+def _trouble(chance: random.Random) -> Json:
+    return chance.choice(
+        ({"lost": "before"}, {"lost": "after"}, {"again": 1}, {"again": 3}, {"most": 1}, {"again": 1, "most": 1})
+    )
+
+
+def _when(chance: random.Random, shape: Json) -> Json:
+    match chance.choice(("at", "step", "commit", "commit", "take", "ack", "prompt")):
+        case "at":
+            return {"at": _at(chance)}
+        case "step":
+            return {"step": chance.randint(60, 2500)}
+        case "commit":
+            return {"commit": chance.randint(8, 90), "side": chance.choice(("before", "after"))}
+        case "take":
+            outgoing = [name for name in shape["rooms"] if name != "web"] or ["chat"]
+            return {
+                "take": chance.randint(0, 4),
+                "channel": chance.choice(outgoing),
+                "side": chance.choice(("before", "after")),
+            }
+        case "ack":
+            return {"ack": chance.randint(0, 4)}
+        case _:
+            return {"prompt": chance.randint(0, 4)}

@@ -1,0 +1,192 @@
+"""Chat platforms, one of each safety class, with a channel of ours at each; faults by the number of the attempt.
+
+A platform is outside: what reached it is taken whatever became of the gateway since, and its log is its own truth.
+The channel is part of the gateway's process, and dies with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from proof.schedules.wires import Outside, settle
+from semel.gateway.ports import Caps, Inbox, Incoming, NotSent, Offline, Op, Person, Receipt, Rejected, Safety, Unknown
+
+Json = dict[str, Any]
+
+FLIGHT = 0.3  # the longest that a request is under way, in seconds: shorter than any restart, and than `settle`
+TAKEN = frozenset({"drop", "error after", "hang after"})
+"""Faults that strike after the platform took the message."""
+FAULTS = ("lose", "drop", "refuse", "limit", "reject", "error", "error after", "hang", "hang after")
+
+
+@dataclass(frozen=True)
+class Post:
+    """One thing the platform took. `at`: virtual seconds."""
+
+    id: str
+    key: str
+    address: str
+    text: str
+    kind: str
+    target: str | None
+    marked: bool
+    at: float
+
+
+@dataclass
+class Platform:
+    """`faults`: what the n-th attempt meets (from 0), and how long its answer takes. `forgets`: an update that was
+    acknowledged is never told again."""
+
+    name: str
+    safety: Safety
+    outside: Outside
+    forgets: bool = False
+    tells_echo: bool = False
+    log: list[Post] = field(default_factory=list)
+    faults: dict[int, Json] = field(default_factory=dict)
+    attempts: int = 0
+    tried: dict[str, list[str]] = field(default_factory=dict)  # key: what each attempt met
+    refused: set[str] = field(default_factory=set)  # keys that it said a definite no to
+    updates: list[Incoming] = field(default_factory=list)
+    acknowledged: int = 0
+    polls: int = 0
+    troubles: dict[int, Json] = field(default_factory=dict)  # what the n-th poll meets
+    news: list[Callable[[], None]] = field(default_factory=list)
+    at_take: Callable[[Platform, int, str], None] = lambda platform, n, when: None
+    departing: Callable[[Platform, Op], None] = lambda platform, op: None
+    acknowledging: Callable[[Platform, list[Incoming]], None] = lambda platform, events: None
+
+    def __repr__(self) -> str:
+        return f"<Platform {self.name} {self.safety}, {len(self.log)} posts, {len(self.updates)} updates>"
+
+    # ------------------------------------------------------------ what we send
+
+    def request(self, op: Op) -> asyncio.Future[Receipt]:
+        """One attempt: the answer, or what there is instead of one."""
+        n, self.attempts = self.attempts, self.attempts + 1
+        fault = self.faults.get(n, {})
+        answer: asyncio.Future[Receipt] = self.outside.loop.create_future()
+        self.tried.setdefault(op.key, []).append(fault.get("what", "fine"))
+        self.outside.later(self.outside.lag(FLIGHT), self._arrives, op, n, fault, answer)
+        return answer
+
+    def _arrives(self, op: Op, n: int, fault: Json, answer: asyncio.Future[Receipt]) -> None:
+        what = fault.get("what")
+        self.at_take(self, n, "before")
+        post = self._take(op) if what is None or what in TAKEN else None
+        if post is not None:
+            self.at_take(self, n, "after")
+        if what == "reject":
+            self.refused.add(op.key)
+        if what not in ("hang", "hang after"):
+            seconds = fault.get("slow", 0.0) + self.outside.lag(FLIGHT)
+            self.outside.later(seconds, self._answers, post, fault, answer)
+
+    def _answers(self, post: Post | None, fault: Json, answer: asyncio.Future[Receipt]) -> None:
+        match fault.get("what"):
+            case None:
+                assert post is not None
+                settle(answer, Receipt(post.id))
+            case "refuse":
+                settle(answer, fault=NotSent("connection refused"))
+            case "limit":
+                settle(answer, fault=NotSent("429 Too Many Requests", fault.get("after", 3.0)))
+            case "reject":
+                settle(answer, fault=Rejected("403 Forbidden"))
+            case what:
+                settle(answer, fault=Unknown(str(what)))
+
+    def _take(self, op: Op) -> Post:
+        if self.safety is Safety.IDEMPOTENT:
+            for post in self.log:
+                if post.key == op.key:
+                    return post
+        id = f"{self.name}{len(self.log) + 1}"
+        at = self.outside.loop.time()
+        post = Post(id, op.key, op.address, op.text, op.kind, op.target, op.marked, at)
+        self.log.append(post)
+        if self.tells_echo:
+            self.tell(Incoming("echo", op.key, op.address, Person("us", "us"), of=id))
+        return post
+
+    def find(self, op: Op) -> Receipt | None:
+        return next((Receipt(post.id) for post in self.log if post.key == op.key), None)
+
+    # ------------------------------------------------------------ what people do there
+
+    def tell(self, event: Incoming) -> None:
+        """People did something; whoever polls is told."""
+        self.updates.append(event)
+        waiting, self.news = self.news, []
+        for call in waiting:
+            call()
+
+    def left(self) -> int:
+        """Updates that nobody acknowledged yet."""
+        return len(self.updates) - self.acknowledged
+
+
+class SeededChannel:
+    """Our end of a platform: `run` polls it, `send` is one request."""
+
+    def __init__(self, platform: Platform, **facts: Any) -> None:
+        self.name = platform.name
+        self.platform = platform
+        usual: Json = {"timeout": 20.0, "edits": False, "reactions": False, "files": False}
+        if platform.safety is Safety.IDEMPOTENT:
+            usual["key_life"] = 100_000.0
+        if platform.safety is Safety.RECONCILABLE:
+            usual |= {"settle": 1.0, "finds": True}
+        self.caps = Caps(safety=platform.safety, **(usual | facts))
+
+    def __repr__(self) -> str:
+        return f"<SeededChannel {self.name} {self.caps.safety}>"
+
+    async def send(self, op: Op) -> Receipt:
+        self.platform.departing(self.platform, op)
+        return await self.platform.request(op)
+
+    async def find(self, op: Op, since: float) -> Receipt | None:
+        answer: asyncio.Future[Receipt | None] = asyncio.get_running_loop().create_future()
+        outside = self.platform.outside
+        outside.later(outside.lag(FLIGHT), lambda: settle(answer, self.platform.find(op)))
+        return await answer
+
+    async def run(self, inbox: Inbox) -> None:
+        """Poll from the cursor on; acknowledge what was put."""
+        told = await inbox.cursor()
+        at = int(told) if told is not None else 0
+        if self.platform.forgets:
+            at = self.platform.acknowledged
+        self.platform.outside.later(self.platform.outside.lag(), self._acknowledged, at)
+        inbox.online()
+        while True:
+            n, trouble = self.platform.polls, self.platform.troubles.get(self.platform.polls, {})
+            self.platform.polls = n + 1
+            begin, batch = await self._poll(at, trouble.get("again", 0), trouble.get("most", 4))
+            if trouble.get("lost") == "before":
+                raise Offline("the connection was lost")
+            upto = begin + len(batch)
+            await inbox.put(batch, str(max(at, upto)))
+            self.platform.acknowledging(self.platform, batch)
+            at = max(at, upto)
+            if trouble.get("lost") == "after":
+                raise Offline("the connection was lost")
+            self.platform.outside.later(self.platform.outside.lag(), self._acknowledged, at)
+
+    def _acknowledged(self, at: int) -> None:
+        self.platform.acknowledged = max(self.platform.acknowledged, at)
+
+    async def _poll(self, at: int, again: int, most: int) -> tuple[int, list[Incoming]]:
+        """The next updates behind `at`; `again` of those before it are told once more."""
+        platform = self.platform
+        while len(platform.updates) <= at:
+            news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            platform.news.append(lambda news=news: platform.outside.later(platform.outside.lag(), settle, news))  # type: ignore[misc]
+            await news
+        begin = max(platform.acknowledged if platform.forgets else 0, at - again)
+        return begin, platform.updates[begin : at + most]

@@ -1,0 +1,102 @@
+"""What has to hold at the very moment something leaves the gateway: looked up in the committed ledger, from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from proof.schedules.agents import questions
+from proof.schedules.platforms import Platform
+from semel.gateway.ports import Heard, Incoming, Launch, Op, Safety
+
+if TYPE_CHECKING:
+    from proof.schedules.people import Said
+    from proof.schedules.world import World
+    from semel.faces.view import View
+
+Json = dict[str, Any]
+
+
+class Witness:
+    """Each method is called where its name says; what it finds broken joins the world's faults."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.departed: list[tuple[str, str]] = []  # (key, what)
+        world.agent.prompting = self.prompting
+        for platform in world.platforms.values():
+            platform.departing = self.departing
+            platform.acknowledging = self.acknowledging
+
+    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self.world.look.execute(sql, values).fetchall()
+
+    def _broken(self, what: str) -> None:
+        self.world.fault(f"{what} (step {self.world.loop.steps}, {self.world.loop.time():.3f} s)")
+
+    def departing(self, platform: Platform, op: Op) -> None:
+        """Law 7: "sending" is durable before the network call. (The platform may tell meanwhile that it has it.)"""
+        rows = self._ask("SELECT state FROM part WHERE key = ?", op.key)
+        if not rows:
+            self._broken(f"law 6: {op.text!r} leaves for {platform.name} without a row")
+        elif rows[0][0] != "sending" and not (rows[0][0] == "sent" and platform.safety is Safety.IDEMPOTENT):
+            self._broken(f"law 7: {op.text!r} leaves for {platform.name} while its part is {rows[0][0]}, not sending")
+
+    def acknowledging(self, platform: Platform, events: list[Incoming]) -> None:
+        """Law 1: a platform is acknowledged only after the commit."""
+        for event in events:
+            if event.kind == "message" and not self._ask(
+                "SELECT 1 FROM event WHERE source = ? AND key = ?", f"channel:{platform.name}", event.key
+            ):
+                self._broken(f"law 1: {event.key} is acknowledged to {platform.name} before it is committed")
+        self.world.happens("ack")
+
+    def answered(self, one: Said, heard: Heard) -> None:
+        """The same for whoever asks the API."""
+        rows = self._ask("SELECT id FROM event WHERE source = ? AND key = ?", one.source, one.key)
+        if not rows:
+            self._broken(f"law 1: {one.key} was answered {heard.status} before it was committed")
+        elif rows[0][0] != heard.event:
+            self._broken(f"law 1: {one.key} was answered with event {heard.event}, and is {rows[0][0]}")
+
+    def prompting(self, launch: Launch, content: Sequence[Json]) -> None:
+        """Law 3: what an agent is asked is bound to its session's running turn, in the transaction before."""
+        marks, _ = questions(content)
+        self.world.happens("prompt")
+        for mark in dict.fromkeys(marks):
+            rows = self._ask(
+                "SELECT t.state, t.id = s.turn FROM event e JOIN hearing h ON h.event = e.id "
+                "JOIN session s ON s.id = h.session LEFT JOIN turn t ON t.id = h.turn "
+                "WHERE s.key = ? AND instr(e.payload, ?)",
+                launch.session, f" {mark} ",
+            ) or self._ask(
+                "SELECT t.state, t.id = s.turn FROM event e JOIN hearing h ON h.event = e.id "
+                "JOIN session s ON s.id = h.session LEFT JOIN turn t ON t.id = h.turn "
+                "WHERE s.key = ? AND instr(e.payload, ?)",
+                launch.session, mark,
+            )  # fmt: skip
+            if not any(state == "running" and its for state, its in rows):
+                self._broken(f"law 3: an agent is asked {mark}, which is not bound to the running turn: {rows}")
+
+    def seen(self, session: str, frame: Json) -> None:
+        """Law 6: a preview is a row before it is seen."""
+        rows = self._ask("SELECT rev FROM session WHERE key = ?", session)
+        if not rows or frame["rev"] > rows[0][0]:
+            self._broken(f"law 6: rev {frame['rev']} of {session} was shown and is not committed: {rows}")
+
+    def held(self, session: str, view: View) -> None:
+        """Law 8: what streams is held as it was recorded up to the rev that its watcher has."""
+        for id, seq, text, base in self._ask(_STREAMING, session):
+            entry = view.entries.get(seq)
+            if entry is None or not entry.get("live") or view.rev is None or base > view.rev:
+                continue
+            pieces = self._ask(_PIECES, id, seq, base, view.rev)
+            recorded = text + "".join(piece for (piece,) in pieces)
+            if entry["text"] != recorded:
+                self._broken(f"law 8: entry {seq} of {session} is watched as {entry['text']!r}, and is {recorded!r}")
+
+
+_STREAMING = (
+    "SELECT s.id, e.seq, e.text, e.base FROM session s JOIN entry e ON e.session = s.id WHERE s.key = ? AND e.live = 1"
+)
+_PIECES = "SELECT text FROM piece WHERE session = ? AND entry = ? AND rev > ? AND rev <= ? ORDER BY rev"

@@ -1,0 +1,150 @@
+"""How long a connection may keep the server waiting, and how many there may be.
+
+| the other side | patience |
+|---|---|
+| has sent no head, or half of one | 10 s |
+| sends a body | as long as 30 kB come in any 30 s; time in which we did not read does not count |
+| was answered and still sends that body | 10 s |
+| takes an answer | as long as 30 kB leave in any 60 s, or all that is left |
+| says nothing after an answer | 75 s |
+
+So nobody holds a connection, and a file descriptor less for agents and channels, by sending or reading a byte now and
+then. A stream that has nothing to tell waits for nobody. The table is `PATIENCE`; it is looked at every 5 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import resource
+from dataclasses import dataclass
+from typing import Any
+
+import h11
+import structlog
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from semel.faces.http.neighbours import of_another_user
+from semel.faces.http.problems import Problem
+
+log = structlog.get_logger("semel.http")
+
+LOOK = 5.0  # seconds
+FLOOR = 30_000  # bytes
+PATIENCE: dict[str, tuple[float, float]] = {
+    "head": (10.0, math.inf),
+    "body": (30.0, FLOOR),
+    "rest": (10.0, math.inf),
+    "answer": (60.0, FLOOR),
+    "idle": (75.0, math.inf),
+    "": (math.inf, 0.0),
+}
+"""What is owed -> (seconds, bytes that must have moved in them)."""
+
+
+@dataclass
+class _Owed:
+    """What the other side owes in which request, since when, and how many bytes had moved then."""
+
+    what: str
+    cycle: object
+    since: float
+    moved: int
+
+
+class Patient(H11Protocol):
+    """One connection, let go when it keeps us waiting."""
+
+    told = -math.inf  # when it was last logged that there are too many
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._came = 0
+        self._owed = _Owed("head", None, self.loop.time(), 0)
+        self._timer = self.loop.call_later(LOOK, self._look)
+        self.app_state = {**self.app_state, "neighbour": of_another_user(transport)}
+        if len(self.connections) > most_connections():
+            self._too_many()
+
+    def _too_many(self) -> None:
+        """Told once a minute: who comes a thousand times a second does not fill the log, either."""
+        if self.loop.time() >= Patient.told + 60:
+            Patient.told = self.loop.time()
+            log.warning("too many connections: more are not taken", most=most_connections())
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._came += len(data)
+        super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:
+        """What comes is no HTTP any more, and the connection ends.
+
+        A request that is under way (its body turned into nonsense) learns that its caller is gone: what it would still
+        say has no place behind the refusal, and h11 would raise, into the log, as often as a caller likes.
+        """
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:  # an answer that has begun cannot become a refusal
+                self.transport.close()
+                return
+        super().send_400_response(msg)
+
+    def _look(self) -> None:
+        self._timer = self.loop.call_later(LOOK, self._look)
+        what, moved = self._owes()
+        now, owed = self.loop.time(), self._owed
+        if what != owed.what or self.cycle is not owed.cycle:
+            self._owed = _Owed(what, self.cycle, now, moved)
+            return
+        seconds, least = PATIENCE[what]
+        if now - owed.since < seconds:
+            return
+        if moved - owed.moved < least:
+            self._let_go(what)
+        self._owed = _Owed(what, self.cycle, now, moved)
+
+    def _owes(self) -> tuple[str, int]:
+        """What the other side has to do next, and how many bytes of it have moved."""
+        cycle: Any = self.cycle  # None until the first request's head is complete
+        unsent = self.transport.get_write_buffer_size()
+        if unsent and (self.flow.write_paused or self.transport.is_closing() or (cycle and cycle.response_complete)):
+            return "answer", -unsent  # nothing joins what waits to be taken
+        if cycle is None:
+            return "head", self._came
+        if self.conn.their_state is h11.SEND_BODY:
+            if cycle.response_complete:
+                return "rest", self._came
+            return ("", 0) if self.flow.read_paused else ("body", self._came)
+        if self.conn.their_state is h11.IDLE and cycle.response_complete:
+            return ("head" if self.conn.trailing_data[0] else "idle"), self._came
+        return "", 0
+
+    def _let_go(self, what: str) -> None:
+        log.debug("a connection was let go", waited_for=what or "nothing", seconds=PATIENCE[what][0])
+        if what == "answer":
+            self.transport.abort()
+            return
+        if what == "body" and not self.cycle.response_started:
+            self.transport.write(_too_slow())
+        self.transport.close()
+
+
+def most_connections() -> int:
+    """Half of what this process may open: agents, channels and files need the other."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 4096 if soft == resource.RLIM_INFINITY else max(64, min(4096, soft // 2))
+
+
+def _too_slow() -> bytes:
+    """408, outside of the protocol's own state: the request that is cut off gets no other answer."""
+    answer = Problem("too-slow", "The body came too slowly, or not at all. Nothing of it was accepted.").response()
+    head = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+    fields = b"".join(b"%s: %s\r\n" % field for field in answer.raw_headers)
+    return head + fields + b"\r\n" + bytes(answer.body)

@@ -1,0 +1,105 @@
+"""The proof by crash points: the library that kills strikes exactly where it is told to, and the judge can tell."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+import pytest
+from proof.crash import killat
+from proof.crash.judge import judge
+from proof.crash.lives import Lives
+from proof.crash.main import prove
+from proof.crash.world import World
+
+PROGRAM = """
+import os, sys
+os.write(1, b"log")                                  # descriptor 1 is the log: it does not count
+file = os.open("a", os.O_WRONLY | os.O_CREAT)        # 1, 2
+os.write(file, b"x")                                 # 3, 4
+os.pwrite(file, b"y", 1)                             # 5
+os.fsync(file)                                       # 6, 7
+os.close(os.open("a", os.O_RDONLY))
+if os.fork() == 0:
+    os.write(file, b"the child's do not count")
+    os._exit(0)
+os.wait()
+os.rename("a", "b")                                  # 8, 9
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return killat.build(tmp_path_factory.mktemp("killat"))
+    except killat.NoCompiler as missing:
+        pytest.skip(str(missing))
+
+
+def run(library: Path, place: Path, target: int) -> killat.Seen:
+    place.mkdir()
+    control = killat.Control(place / "control", target)
+    env = {"LD_PRELOAD": str(library), "KILLAT_FILE": str(control.path), "KILLAT_WORD": PROGRAM}
+    told = subprocess.run([sys.executable, "-I", "-S", "-c", PROGRAM], cwd=place, env=env, stdout=subprocess.PIPE)
+    assert told.stdout == b"log"
+    assert told.returncode == (-signal.SIGKILL if target else 0)
+    return control.seen()
+
+
+def test_a_process_is_killed_exactly_before_and_after_each_call_that_counts(library: Path, tmp_path: Path) -> None:
+    assert run(library, tmp_path / "0", 0).count == 9
+    found = {}
+    for target in range(1, 10):
+        seen = run(library, tmp_path / str(target), target)
+        assert seen.struck and seen.count == target
+        files = {one.name: one.read_bytes()[:2] for one in (tmp_path / str(target)).iterdir() if one.name in "ab"}
+        found[target] = (" ".join(seen.what.split()[:2]), files)
+    assert found == {
+        1: ("before open64", {}), 2: ("after open64", {"a": b""}),
+        3: ("before write", {"a": b""}), 4: ("after write", {"a": b"x"}), 5: ("before pwrite64", {"a": b"x"}),
+        6: ("before fsync", {"a": b"xy"}), 7: ("after fsync", {"a": b"xy"}),
+        8: ("before rename", {"a": b"xt"}), 9: ("after rename", {"b": b"xt"}),
+    }  # fmt: skip
+
+
+def test_a_few_points_of_a_gateway_that_recovers_hold(library: Path) -> None:
+    args = argparse.Namespace(process="recovery", point=[151, 400], first=True, jobs=2, verbose=False)
+    proof = prove(False, args)
+    assert proof.holds, proof.violations
+    assert proof.counts["kills"] == 2
+
+
+async def test_the_judge_tells_what_is_lost_repeated_or_told_otherwise(library: Path, tmp_path: Path) -> None:
+    async with httpx2.AsyncClient(trust_env=False, verify=False) as http, Lives(library) as lives:
+        world = World(lives, http, tmp_path / "world", "tools", 0)
+        await world.run()
+    assert judge(world) == []
+    kept, seen = list(world.bird.log), dict(world.watcher.entries[1])
+    world.bird.log.append(kept[0])
+    assert any("2 times" in one for one in judge(world))
+    world.bird.log.clear()
+    assert any("never got" in one for one in judge(world))
+    world.bird.log.append(replace(kept[0], key="another"))
+    assert any("of which the ledger knows nothing" in one for one in judge(world))
+    world.bird.log[:] = kept
+    world.watcher.entries[1]["text"] = "something else"
+    assert any("the watching client sees" in one for one in judge(world))
+    world.watcher.entries[1] = seen
+    world.caller.answers["h1"] = [(202, {"event": 999, "status": "accepted"})]
+    assert any("was told of event 999" in one for one in judge(world))
+    world.caller.answers.clear()
+    log = world.place / "agent.log"
+    log.write_text(log.read_text() + '{"calls": "send_message"}\n')
+    assert any("called its tool 2 times" in one for one in judge(world))
+
+
+def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    proof = prove(True, argparse.Namespace(process=None, point=None, first=False, jobs=2, verbose=False))
+    assert proof.missing is not None and "gcc" in proof.missing and not proof.holds

@@ -1,0 +1,66 @@
+"""The part `schedules` of the proof: it replays, it holds for some seeds, and it is not blind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("greenlet")
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 5
+
+
+def told(folder: Path, *more: str, source: Path | None = None) -> list[dict[str, Any]]:
+    """The lines of one worker over the first seeds."""
+    path = os.pathsep.join(map(str, (source or ROOT / "src", ROOT)))
+    done = subprocess.run(
+        [sys.executable, "-m", "proof.schedules.work", "0", str(SEEDS), "1", str(folder), *more],
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_some_seeds_hold_and_each_replays_identically_in_another_process(tmp_path: Path) -> None:
+    first, second = told(tmp_path), told(tmp_path)
+    assert [one["broken"] for one in first] == [[]] * SEEDS
+    assert [one["digest"] for one in first] == [one["digest"] for one in second]
+    assert len({one["digest"] for one in first}) == SEEDS
+    assert sum(one["counts"]["lives"] for one in first) > SEEDS, "something died"
+
+
+def test_a_planted_fault_is_found(tmp_path: Path) -> None:
+    """Mark before send: a part counts as sent before its platform was asked."""
+    source = tmp_path / "src"
+    shutil.copytree(ROOT / "src" / "semel", source / "semel", ignore=shutil.ignore_patterns("__pycache__"))
+    outbox = source / "semel" / "gateway" / "outbox.py"
+    honest = "        await self._record(departure, await self._send(channel, departure))\n"
+    planted = (
+        '        await self._record(departure, Outcome("receipt"))\n        await self._send(channel, departure)\n'
+    )
+    text = outbox.read_text("utf-8")
+    assert text.count(honest) == 1
+    outbox.write_text(text.replace(honest, planted), "utf-8")
+    broken = [what for one in told(tmp_path, source=source) for what in one["broken"]]
+    assert any(what.startswith("law 7") for what in broken), broken
+
+
+def test_a_failing_plan_shrinks_to_the_actions_that_matter() -> None:
+    from proof.schedules.plan import Plan
+    from proof.schedules.shrink import shrink
+
+    def fails(plan: Plan) -> list[str]:
+        there = {action["n"] for action in plan.actions}
+        return ["law 7: a part was taken twice"] if {3, 11} <= there else []
+
+    plan = Plan(0, {}, tuple({"do": "nothing", "n": n} for n in range(20)))
+    assert shrink(plan, fails) == ([3, 11], ["law 7: a part was taken twice"])

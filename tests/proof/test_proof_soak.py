@@ -1,0 +1,366 @@
+"""The judge of the soak tells every kind of broken law: evidence that is whole, and the same doctored."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2]))  # where `proof` and `bench` are
+
+from proof.soak import gauges
+from proof.soak.evidence import Asked, Evidence, notes
+from proof.soak.judge import judge
+from proof.soak.plan import DEEDS, Channel, Message, Session, Traffic, channels, sessions
+from proof.soak.platforms import Post
+from proof.soak.traffic import Said
+
+from semel.testing.watching import View
+
+HOOK = Channel("hook1", "webhook", "idempotent", "plain")
+TG = Channel("tg1", "telegram", "at-most-once", "plain")
+KNOWN = Channel("known1", "pigeon", "reconcilable", "plain")
+WEB = Session("plain:web:s1", None, "s1")
+PLACES = [WEB, *(Session(f"plain:{one.name}:5001", one, "5001") for one in (HOOK, TG, KNOWN))]
+Json = dict[str, Any]
+
+
+class Told:
+    """A small world that keeps every law: two messages in each of four sessions."""
+
+    def __init__(self) -> None:
+        self.said: list[Said] = []
+        self.events: list[Json] = []
+        self.entries: list[Json] = []
+        self.turns: list[Json] = []
+        self.parts: list[Json] = []
+        self.posts: dict[str, list[Post]] = {one.name: [] for one in (HOOK, TG, KNOWN)}
+        self.asked: list[Asked] = []
+        self.seq: dict[str, int] = {}
+        for session in PLACES:
+            for deed in ("plain", "tool"):
+                self.talk(Message(f"q{len(self.said)}x1a", session, "api", deed, again=False))
+
+    def talk(self, message: Message) -> None:
+        n, key = len(self.said) + 1, message.session.key
+        body = {"event": n, "status": "accepted"}
+        self.said.append(Said(message, 0, 1, n, [(202, body), (202, {**body, "status": "duplicate"})]))
+        payload = json.dumps({"text": message.text})
+        self.events.append(
+            {"id": n, "payload": payload, "session": key, "turn": n, "root": n, "state": "done", "attempt": 1}
+        )
+        self.turns.append({"id": n, "root": n, "attempt": 1, "how": "start", "state": "done", "pid": 7})
+        self.asked.append(Asked(7, n, (message.mark,)))
+        self.entry(key, "user", message.text, event=n)
+        if message.deed == "tool":
+            self.speak(message, f"Told: {message.mark}.")
+        self.speak(message, f"Seen: {message.mark}.")
+
+    def entry(self, session: str, role: str, text: str, **more: Any) -> None:
+        self.seq[session] = self.seq.get(session, 0) + 1
+        usual = {"live": 0, "partial": 0, "superseded": 0, "turn": None, "event": None, "claim": None, "more": None}
+        self.entries.append({"session": session, "seq": self.seq[session], "role": role, "text": text, **usual, **more})
+
+    def speak(self, message: Message, text: str) -> None:
+        session = message.session
+        self.entry(session.key, "agent", text, turn=len(self.said))
+        if session.channel is None:
+            return
+        n, channel = len(self.parts) + 1, session.channel.name
+        part = {"id": n, "channel": channel, "dest": f"{channel}:{session.address}", "key": f"k{n}", "state": "sent"}
+        self.parts.append({**part, "op": {"text": text}, "receipt": f"r{n}", "session": session.key})
+        key = None if session.channel is TG else f"k{n}"
+        self.posts[channel].append(Post(f"k{n}" if session.channel is HOOK else f"r{n}", key, session.address, text))
+
+    def evidence(self) -> Evidence:
+        there: dict[str, dict[int, Json]] = {}
+        for entry in self.entries:
+            there.setdefault(entry["session"], {})[entry["seq"]] = {"seq": entry["seq"], "text": entry["text"]}
+        return Evidence(
+            said=self.said, events=self.events, entries=self.entries, turns=self.turns, parts=self.parts,
+            posts=self.posts, channels={one.name: one for one in (HOOK, TG, KNOWN)}, views=deepcopy(there),
+            faults={session: [] for session in there}, transcript=there, asked=self.asked, answered={},
+        )  # fmt: skip
+
+
+def test_evidence_that_is_whole_is_no_violation() -> None:
+    assert judge(Told().evidence()) == []
+
+
+def test_what_is_held_and_told_so_is_no_violation_whether_people_see_it_or_not() -> None:
+    told = Told()
+    seen, unseen = [part for part in told.parts if part["channel"] == "tg1"][:2]
+    for part in (seen, unseen):
+        part |= {"state": "held", "receipt": None}
+        told.entry(part["session"], "notice", "A message was held.", more=json.dumps({"part": part["id"]}))
+    told.posts["tg1"] = [one for one in told.posts["tg1"] if one.text != unseen["op"]["text"]]
+    assert judge(told.evidence()) == []
+
+
+def test_a_folded_repeat_is_no_violation() -> None:
+    told = Told()
+    told.posts["hook1"].append(told.posts["hook1"][0])
+    assert judge(told.evidence()) == []
+
+
+def test_a_turn_that_failed_visibly_is_no_violation() -> None:
+    told = Told()
+    for _ in range(12):  # one of many
+        told.talk(Message(f"q{len(told.said)}x1a", WEB, "api", "plain", again=False))
+    last = len(told.said)
+    told.events[-1]["state"] = told.turns[-1]["state"] = "failed"
+    told.entries.pop()
+    told.seq[WEB.key] -= 1
+    told.entry(WEB.key, "notice", "The agent's turn failed.", turn=last, more='{"kind": "turn.failed"}')
+    assert judge(told.evidence()) == []
+    told.entries.pop()
+    assert "nobody can see it" in judge(told.evidence())[0]
+
+
+# -------------------------------------------------------------------- doctored
+
+
+def lost_event(told: Told) -> None:
+    told.events.pop()
+
+
+def second_event(told: Told) -> None:
+    told.events.append({**told.events[0], "id": 99})
+
+
+def other_event_acknowledged(told: Told) -> None:
+    told.said[0].answers[1] = (202, {"event": 5, "status": "duplicate"})
+
+
+def accepted_twice(told: Told) -> None:
+    told.said[0].answers[1] = told.said[0].answers[0]
+
+
+def never_acknowledged(told: Told) -> None:
+    told.said[0].answers.clear()
+
+
+def conflict(told: Told) -> None:
+    told.said[0].answers.append((409, {}))
+
+
+def missing_entry(told: Told) -> None:
+    told.entries = [one for one in told.entries if one["event"] != 1]
+
+
+def second_entry(told: Told) -> None:
+    told.entry(WEB.key, "user", told.said[0].message.text, event=1)
+
+
+def entry_elsewhere(told: Told) -> None:
+    next(one for one in told.entries if one["event"] == 1)["text"] = "something else"
+
+
+def not_answered(told: Told) -> None:
+    next(one for one in told.entries if one["text"] == "Seen: q0x1a.")["superseded"] = 1
+
+
+def answered_twice(told: Told) -> None:
+    told.entry(WEB.key, "agent", "Seen: q0x1a.", turn=1)
+
+
+def answered_half(told: Told) -> None:
+    next(one for one in told.entries if one["text"] == "Seen: q0x1a.")["text"] = "Seen: q0x1a"
+
+
+def still_running(told: Told) -> None:
+    told.events[0]["state"] = "running"
+
+
+def stopped_by_nobody(told: Told) -> None:
+    told.events[0]["state"] = "cancelled"
+    told.entries = [one for one in told.entries if one["text"] != "Seen: q0x1a."]
+    told.entry(WEB.key, "notice", "Stopped.", turn=1, more='{"kind": "turn.cancelled"}')
+
+
+def told_twice_by_a_tool(told: Told) -> None:
+    told.entry(WEB.key, "agent", "Told: q1x1a.", turn=2)
+
+
+def never_told_by_a_tool(told: Told) -> None:
+    told.entries = [one for one in told.entries if one["text"] != "Told: q1x1a."]
+
+
+def prompted_twice(told: Told) -> None:
+    told.asked.append(told.asked[0])
+
+
+def never_prompted(told: Told) -> None:
+    told.asked.pop(0)
+
+
+def sent_twice(told: Told) -> None:
+    told.posts["tg1"].append(replace(told.posts["tg1"][0], id="r99"))
+
+
+def taken_twice(told: Told) -> None:
+    told.posts["known1"].append(replace(told.posts["known1"][0], id="r99"))
+
+
+def sent_and_never_seen(told: Told) -> None:
+    told.posts["known1"].pop()
+
+
+def sent_with_another_text(told: Told) -> None:
+    told.posts["hook1"][0] = replace(told.posts["hook1"][0], text="Sehen.")
+
+
+def one_key_for_two_texts(told: Told) -> None:
+    told.posts["hook1"].append(replace(told.posts["hook1"][0], text="Sehen."))
+
+
+def said_without_a_row(told: Told) -> None:
+    told.posts["tg1"].append(Post("r98", None, "5001", "nobody said this"))
+
+
+def held_and_nobody_told(told: Told) -> None:
+    next(part for part in told.parts if part["channel"] == "tg1")["state"] = "held"
+
+
+def held_where_it_can_be_known(told: Told) -> None:
+    part = next(part for part in told.parts if part["channel"] == "known1")
+    part["state"] = "held"
+    told.entry(part["session"], "notice", "A message was held.", more=json.dumps({"part": part["id"]}))
+
+
+def still_under_way(told: Told) -> None:
+    told.parts[0]["state"] = "unknown"
+
+
+def out_of_order(told: Told) -> None:
+    told.posts["known1"].reverse()
+
+
+def answer_that_never_left(told: Told) -> None:
+    part = next(one for one in told.parts if one["op"]["text"].startswith("Seen: "))
+    told.parts.remove(part)
+    told.posts["hook1"] = [one for one in told.posts["hook1"] if one.key != part["key"]]
+
+
+DOCTORED: list[tuple[Callable[[Told], None], str]] = [
+    (lost_event, "heard 0 times"),
+    (second_event, "heard 2 times"),
+    (other_event_acknowledged, "another event"),
+    (accepted_twice, "accepted twice"),
+    (never_acknowledged, "never acknowledged"),
+    (conflict, "was answered"),
+    (missing_entry, "has 0 entries"),
+    (second_entry, "has 2 entries"),
+    (entry_elsewhere, "has 1 entries"),
+    (not_answered, "answered 0 times"),
+    (answered_twice, "answered 2 times"),
+    (answered_half, "answered 0 times"),
+    (still_running, "no finished turn"),
+    (stopped_by_nobody, "nobody stopped it"),
+    (told_twice_by_a_tool, "told 2 times"),
+    (never_told_by_a_tool, "told 0 times"),
+    (prompted_twice, "asked 2 times"),
+    (never_prompted, "asked 0 times"),
+    (sent_twice, "2 times, and it was said 1"),
+    (taken_twice, "taken 2 times"),
+    (sent_and_never_seen, "people do not see it"),
+    (sent_with_another_text, "people do not see it"),
+    (one_key_for_two_texts, "other content"),
+    (said_without_a_row, "said 0 times"),
+    (held_and_nobody_told, "nobody was told"),
+    (held_where_it_can_be_known, "not all of it was sent"),
+    (still_under_way, "never came to rest"),
+    (out_of_order, "behind"),
+    (answer_that_never_left, "left 0 times"),
+]
+
+
+@pytest.mark.parametrize(("doctor", "tells"), DOCTORED, ids=lambda one: getattr(one, "__name__", None))
+def test_doctored_evidence_is_told(doctor: Callable[[Told], None], tells: str) -> None:
+    told = Told()
+    doctor(told)
+    found = judge(told.evidence())
+    assert any(tells in line for line in found), found
+
+
+def test_a_view_that_differs_from_the_entries_is_told() -> None:
+    evidence = Told().evidence()
+    evidence.views[WEB.key][2]["text"] = "another"  # type: ignore[index]
+    assert "holds" in judge(evidence)[0]
+    evidence = Told().evidence()
+    evidence.transcript[WEB.key][2]["text"] = evidence.views[WEB.key][2]["text"] = "another"  # type: ignore[index]
+    assert "another transcript" in judge(evidence)[0]
+    evidence = replace(Told().evidence(), faults={WEB.key: ["rev 3 came behind 4"]})
+    assert "rev 3" in judge(evidence)[0]
+
+
+def test_a_world_in_which_much_fails_is_told() -> None:
+    told = Told()
+    for event in told.events[:4]:
+        event["state"] = "failed"
+    assert any("messages failed" in line for line in judge(told.evidence()))
+
+
+# -------------------------------------------------------------------- what the soak stands on
+
+
+def test_what_a_watcher_is_told_against_order_is_a_fault() -> None:
+    view = View()
+    first = {"op": "entry", "seq": 1, "rev": 1, "text": "Se", "live": True}
+    assert view.take({"rev": 1, "changes": [first]}) == [1]
+    view.take({"rev": 3, "changes": [{"op": "append", "seq": 1, "rev": 3, "text": "en"}]})
+    assert view.entries[1]["text"] == "Seen" and not view.faults
+    view.take({"rev": 3, "changes": [{"op": "append", "seq": 1, "rev": 3, "text": "en"}]})
+    assert view.faults == ["rev 3 came behind 3"]
+    view.take({"rev": 5, "changes": [{**first, "rev": 4, "live": False}, {**first, "rev": 5, "text": "X", "live": 0}]})
+    assert view.faults[1:] == ["entry 1 was 'Se' and became 'X'"]
+    view.take(
+        {"rev": 7, "changes": [{"op": "gone", "seq": 9, "rev": 6}, {"op": "append", "seq": 9, "rev": 7, "text": ""}]}
+    )
+    assert len(view.faults) == 4
+
+
+def test_memory_that_climbs_is_told_and_memory_that_stands_is_not() -> None:
+    def looks(rise: float) -> gauges.Gauges:
+        one = gauges.Gauges(world=None)  # type: ignore[arg-type]
+        one.eves = [gauges.Look(n, 20.0, 100 * (1 + rise * n), 50, 20, 9, 0.0, 0) for n in range(20)]
+        one.looks = [gauges.Look(20, 2.0 * n, 100 * (1 + rise * n / 5), 50, 20, 9, 0.0, 0) for n in range(100)]
+        return one
+
+    assert gauges.flatness(looks(0.0))[1] == []
+    assert gauges.flatness(looks(0.002))[1] == []
+    crowded = looks(0.0)
+    crowded.looks.append(gauges.Look(20, 300.0, 100, 50, 99, 41, 0.0, 0))
+    assert "41 agents at once" in gauges.flatness(crowded)[1][0]
+    lives, life = gauges.flatness(looks(0.01))[1]
+    assert "rss over the lives" in lives and "rss in one life" in life
+
+
+def test_the_plan_has_twenty_channels_of_each_class_and_the_same_seed_says_the_same() -> None:
+    all_ = channels()
+    assert len(all_) == 20 and {one.safety for one in all_} == {"idempotent", "reconcilable", "at-most-once"}
+    places = sessions(200, all_)
+    assert len({one.key for one in places}) == 200 and {one.channel for one in places} == {None, *all_}
+    one, other = Traffic(3, places), Traffic(3, places)
+    said = [one.next() for _ in range(3000)]
+    assert said == [other.next() for _ in range(3000)]
+    assert {each.deed for each in said} == set(DEEDS) and {each.session for each in said} == set(places)
+
+
+def test_what_agents_wrote_down_is_read(tmp_path: Path) -> None:
+    resumed = "[semel: your turn goes on; nobody typed this]\n- it was asked: 'look at q2x1a tool'\n[/semel]"
+    lines = [
+        {"pid": 3, "at": 5, "blocks": ["[semel: notes for you; nobody typed this]\nq9x9a", "look at q1x1a die"]},
+        {"pid": 3, "at": 6, "answered": ["q1x1a"]},
+        {"pid": 4, "at": 7, "blocks": [resumed]},
+    ]
+    (tmp_path / "prompts").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    asked, answered = notes(tmp_path / "prompts")
+    assert [(one.pid, one.marks) for one in asked] == [(3, ("q1x1a",)), (4, ("q2x1a",))]
+    assert answered == {("q1x1a",): 6}
