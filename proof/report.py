@@ -11,7 +11,7 @@ Count = int | float | str
 class Proof:
     """One part's outcome. `violations`: one line each, what broke and the command that replays it.
 
-    `missing`: why the part could not be run here (a compiler is not installed ...); what could not be run proves nothing.
+    `missing`: why the part could not be run here (a compiler is not installed ...); what was not run proves nothing.
     """
 
     part: str

@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 
 from bench.house import quantile
-
 from proof.report import Count, Proof
 from proof.soak.evidence import Evidence
 from proof.soak.gauges import Gauges, flatness, load

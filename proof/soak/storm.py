@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.house import Client
-
 from proof.soak import plan
 from proof.soak.evidence import Evidence, gather
 from proof.soak.gauges import Gauges

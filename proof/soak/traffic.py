@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.house import Client, Refused
-
 from proof.soak.plan import Message, Session
 from proof.soak.platforms import Platform
 from proof.soak.world import World

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.house import House
-
 from proof.soak.platforms import SAMPLE
 from semel.testing import marking_agent
 

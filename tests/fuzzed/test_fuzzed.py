@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from proof.fuzz.engine import load
 from proof.fuzz.gate import HOST, Gate
 from proof.fuzz.house import House
 from proof.fuzz.targets import names
-
+from semel.channels.email.dress import page
+from semel.channels.matrix.render import render
 from semel.channels.matrix.wire import Reply, parse, room_path, settle
 from semel.channels.telegram.api import reply_of
 from semel.channels.telegram.outcome import receipt_of
@@ -136,6 +139,20 @@ def test_an_answer_that_names_no_message_leaves_the_outcome_unknown(result: byte
 def test_an_empty_event_id_is_no_receipt() -> None:
     with pytest.raises(Unknown):
         settle(Reply(200, {}, {"event_id": ""}), "event_id")
+
+
+# ---------------------------------------------------------------- what leaves
+
+
+def test_half_a_character_is_left_out_of_a_formatted_message() -> None:
+    assert render("**a**\ud800b").html == "<p><strong>a</strong>b</p>"
+
+
+@pytest.mark.parametrize("link", ["\x00javascript:alert(1)", "/etc/passwd", "//x.y/z", "../x"])
+def test_a_mail_links_to_no_place_that_is_not_named_whole(link: str) -> None:
+    html = page(f"[x]({link}) [y](https://x.y/z)")
+    assert html is not None
+    assert re.findall(r'href="([^"]*)"', html) == ["https://x.y/z"]
 
 
 # ---------------------------------------------------------------- the HTTP face

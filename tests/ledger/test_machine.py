@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from proof.machines.ledger import Ledger
 from proof.machines.machine import LedgerMachine
 from proof.machines.main import PLANS, Plan, Task, one
 from proof.machines.sqlite import SqliteLedger
-
 from semel.law import delivery
 from semel.ledger import show, speak, turns
 

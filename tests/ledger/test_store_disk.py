@@ -14,8 +14,8 @@ from typing import Any
 
 import apsw
 import pytest
-from proof.power.disk import PowerDisk
 
+from proof.power.disk import PowerDisk
 from semel.ledger.errors import LedgerError, LedgerFull, LedgerReadOnly
 from semel.ledger.store import Store
 

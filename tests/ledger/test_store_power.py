@@ -9,11 +9,11 @@ from pathlib import Path
 
 import apsw
 import pytest
+
 from proof.power.disk import Op, PowerDisk
 from proof.power.images import MODES, image, lay_out
 from proof.power.main import PHYSICAL, Plan, control, record, stretch
 from proof.power.recorder import Recording
-
 from semel.ledger.errors import LedgerFailed, LedgerFull
 from semel.ledger.sql import Tx
 from semel.ledger.store import Store

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+
 from proof.crash import killat
 from proof.crash.judge import judge
 from proof.crash.lives import Lives

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from proof.mutants import main, patches, trial
 from proof.mutants.patches import BadHeader, DoesNotApply, Mutant
 

@@ -20,7 +20,6 @@ from proof.soak.judge import judge
 from proof.soak.plan import DEEDS, Channel, Message, Session, Traffic, channels, sessions
 from proof.soak.platforms import Post
 from proof.soak.traffic import Said
-
 from semel.testing.watching import View
 
 HOOK = Channel("hook1", "webhook", "idempotent", "plain")

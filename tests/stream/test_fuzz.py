@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proof.fuzz.targets.stream import check, check_wire
 from stream_truth import DATA, name_of, records, strings, traces
 
+from proof.fuzz.targets.stream import check, check_wire
 from semel.law.stream import Fold, Wire, profile_for
 from semel.law.stream.view import Reader
 

@@ -87,7 +87,7 @@ def _op(text: str, address: str) -> Op:
 def _matrix(text: str, source: Source) -> None:
     rendered = matrix(text)
     assert matrix(text) == rendered
-    assert re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "", text) == rendered.body
+    assert re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "", text) == rendered.body
     if rendered.html is not None:
         _inactive(rendered.html, TAGS, SCHEMES | {""}, ATTRIBUTES)
         _keeps(text, _words_of(rendered.html))

@@ -45,6 +45,7 @@ def _cleaner() -> nh3.Cleaner:
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}},
         url_schemes={"http", "https", "mailto", "tel", "xmpp", "matrix"},
+        url_relative="deny",  # from a mail it leads nowhere
         link_rel=None,
     )
 

@@ -35,8 +35,8 @@ _OPTIONS = OptionsDict(
         "breaks": True, "langPrefix": "language-", "highlight": None, "store_labels": False,
     }
 )  # fmt: skip
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-"""No client shows them; some homeservers refuse them."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+"""No client shows them; some homeservers refuse them; and no encoding takes halves of surrogate pairs."""
 
 
 @dataclass(frozen=True)
