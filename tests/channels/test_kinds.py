@@ -34,6 +34,7 @@ def fresh() -> Iterator[None]:
     kinds.cache_clear()
     yield
     kinds.cache_clear()
+    sys.modules.pop("pigeons", None)  # ours: another package of that name is tested elsewhere
 
 
 @pytest.fixture
