@@ -172,8 +172,9 @@ async def test_one_who_takes_all_connections_leaves_descriptors_for_agents(
 
     held = await attack(flood)
     try:
-        await asyncio.sleep(0)
-        assert len(server._inner.server_state.connections) <= 20
+        async with asyncio.timeout(20):
+            while len(server._inner.server_state.connections) > 20:  # noqa: ASYNC110  uvicorn tells nobody
+                await asyncio.sleep(0.02)
     finally:
         for sock in held:
             sock.close()

@@ -228,8 +228,18 @@ class Spawns:
         await self._notify()
 
     async def drop(self, one: Live, why: str, grace: float = 2.0) -> None:
-        """End the process: it died, was cancelled in vain, or the gateway stops."""
+        """End the process: it died, was cancelled in vain, or the gateway stops. Who is cancelled here leaves it to
+        end all the same, and `stop` waits for it."""
+        await asyncio.shield(self._begin_end(one, why, grace))
+
+    def _begin_end(self, one: Live, why: str, grace: float = 2.0) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._drop(one, why, grace), name=f"end {one.key}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
         self._forget(one)
+        return task
+
+    async def _drop(self, one: Live, why: str, grace: float) -> None:
         if one.pump is not None:
             one.pump.cancel()
         if not one.busy:
@@ -261,10 +271,7 @@ class Spawns:
     def _end_soon(self, one: Live, why: str) -> None:
         if one.busy or self.live.get(one.session) is not one:
             return
-        self._forget(one)
-        task = asyncio.get_running_loop().create_task(self.drop(one, why), name=f"end {one.key}")
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._begin_end(one, why)
 
     async def _notify(self) -> None:
         async with self._free:

@@ -122,13 +122,15 @@ class AcpConversation:
 
     async def close(self, grace: float) -> None:
         """See ports."""
-        if self._died is None and grace > 0:
-            await self.cancel_open_requests()
-        await self.process.end(grace)
-        self._wire.finish("was ended by the gateway")
-        self._die("was ended by the gateway")
-        if self._trace:
-            self._trace.close()
+        try:
+            if self._died is None and grace > 0:
+                await self.cancel_open_requests()
+            await self.process.end(grace)
+        finally:
+            self._wire.finish("was ended by the gateway")
+            self._die("was ended by the gateway")
+            if self._trace:
+                self._trace.close()
 
     async def cancel_open_requests(self) -> None:
         """Answer every open permission request as cancelled."""
