@@ -189,12 +189,26 @@ async def test_a_long_answer_fills_with_its_first_part_and_posts_the_rest(tmp_pa
 # ---------------------------------------------------------------- when something fails
 
 
+def fills(*faults: Fault) -> Callable[[Op], Fault | None]:
+    """What the edits meet that put an answer into the message that was reserved for it, in order."""
+    left = list(faults)
+    return lambda op: left.pop(0) if left and op.kind == "edit" and not op.text.endswith(previews.MARK) else None
+
+
+async def reserved(w: World, channel: FakeChannel, gate: Path) -> None:
+    """The agent says that it is 42, and is not over before the reservation was tried."""
+    await asked(w, channel, script("It is 42.", {"wait": str(gate)}))
+    await seen(lambda: channel.platform.attempts.total() > 0)
+    gate.touch()
+
+
 async def test_an_unknown_fill_leaves_again_and_is_never_held(tmp_path: Path) -> None:
     platform = Platform()
-    platform.fail_next(None, Fault.DROP, Fault.ERROR)
+    platform.always = fills(Fault.DROP, Fault.ERROR)
     channel = chat(platform=platform)
     async with world(tmp_path, channel) as w:
-        await asked(w, channel, script("It is 42."))
+        await reserved(w, channel, tmp_path / "go on")
+        await w.idle(ROOM)
         await until(lambda: _all(w, "sent"))
         assert Board(platform).messages() == ["It is 42."]
         assert [p for p in platform.log if p.kind == "post" and p.text != "…"] == []
@@ -211,7 +225,7 @@ async def test_where_the_reserved_message_never_arrived_the_answer_is_a_post(tmp
     platform.fail_next(fault)
     channel = chat(platform=platform)
     async with world(tmp_path, channel) as w:
-        await asked(w, channel, script("It is 42."))
+        await reserved(w, channel, tmp_path / "go on")
         await still(w)
         shown = Board(platform).messages()
         assert shown == (["…", "It is 42."] if fault is Fault.DROP else ["It is 42."])  # a stray "…" at most
@@ -220,10 +234,10 @@ async def test_where_the_reserved_message_never_arrived_the_answer_is_a_post(tmp
 
 async def test_an_answer_whose_message_somebody_deleted_is_a_post(tmp_path: Path) -> None:
     platform = Platform()
-    platform.fail_next(None, Fault.REJECT)
+    platform.always = fills(Fault.REJECT)
     channel = chat(platform=platform)
     async with world(tmp_path, channel) as w:
-        await asked(w, channel, script("It is 42."))
+        await reserved(w, channel, tmp_path / "go on")
         await still(w)
         assert Board(platform).messages() == ["It is 42."]
         assert await reasons(w) == ["withdrawn"]
