@@ -17,7 +17,7 @@ async def test_text_after_the_answer_leaves_without_waiting_for_the_next_message
     async with World(tmp_path, channels={"chat": chat}, channel_settings=settings) as w:
         await w.gateway.say("demo:chat:room", script("First this."))
         await w.idle("demo:chat:room")
-        await w.gateway.outbox.quiet()
+        await w.sent()
         [live] = w.gateway.spawns.live.values()
         content = {"type": "text", "text": "And then that."}
         live.signals.put_nowait(Update({"sessionUpdate": "agent_message_chunk", "content": content}))

@@ -246,6 +246,6 @@ async def test_a_failed_turn_is_told_where_the_person_is_at_home(tmp_path: Path)
     async with World(tmp_path, channels={"chat": channel}, channel_settings=settings) as w:
         await w.gateway.say("demo:chat:room", script("x", {"error": {"code": -32000, "message": "model is away"}}))
         await w.idle("demo:chat:room")
-        await w.gateway.outbox.quiet()
+        await w.sent()
         told = [post.text for post in platform.log]
         assert any("model is away" in text for text in told)

@@ -39,15 +39,26 @@ def missing() -> str | None:
     return None
 
 
+def _driver() -> tuple[subprocess.Popen[str], str]:
+    """chromedriver and its port. It takes one for IPv4 and wants the same for IPv6, which somebody may have: again."""
+    for _ in range(5):
+        driver = subprocess.Popen(
+            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert driver.stdout is not None
+        for line in driver.stdout:
+            if found := re.search(r"successfully on port (\d+)", line):
+                return driver, found[1]
+        driver.wait()
+        driver.stdout.close()
+    raise RuntimeError("chromedriver ended five times as it began")
+
+
 class Browser:
     """One window. Every wait has a bound; nothing sleeps for longer than a look."""
 
     def __init__(self, profile: Path, width: int = 1280, height: int = 800, dark: bool = False):
-        self._driver = subprocess.Popen(
-            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self._driver.stdout is not None
-        port = next(m[1] for line in self._driver.stdout if (m := re.search(r"successfully on port (\d+)", line)))
+        self._driver, port = _driver()
         self._http = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
         self._session = ""
         flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]

@@ -43,7 +43,7 @@ def wrote(text: str, key: str = "m1", who: str = "ann", **more: Any) -> Incoming
 
 async def over(w: World, session: str = HERE) -> None:
     await w.idle(session)
-    await asyncio.wait_for(w.gateway.outbox.quiet(), 30)
+    await w.sent()
 
 
 async def test_a_part_names_the_message_it_answers(tmp_path: Path) -> None:

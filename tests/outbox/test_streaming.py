@@ -35,7 +35,7 @@ async def seen(true: Callable[[], bool]) -> None:
 async def still(w: World, session: str = ROOM) -> None:
     """The turn is over and nothing is on its way."""
     await w.idle(session)
-    await asyncio.wait_for(w.gateway.outbox.quiet(), 30)
+    await w.sent()
 
 
 async def reasons(w: World) -> list[str]:

@@ -90,11 +90,13 @@ async def test_typing_that_fails_or_hangs_delays_nothing(tmp_path: Path, trouble
                     raise
 
     channel.meanwhile = meanwhile
-    async with world(tmp_path, channel, stream=False) as w:
-        await asked(w, channel, script({"sleep": 0.3}, "done"))
-        await w.idle(ROOM)
-        assert await w.texts(ROOM, "agent") == ["done"]
-        await asyncio.wait_for(w.gateway.outbox.quiet(), 30)
-        assert channel.platform.shown("room") == ["done"]
-        assert calls == 1 if trouble == "does not even stop" else calls > 1
-        over.set()
+    try:
+        async with world(tmp_path, channel, stream=False) as w:
+            await asked(w, channel, script({"sleep": 0.3}, "done"))
+            await w.idle(ROOM)
+            assert await w.texts(ROOM, "agent") == ["done"]
+            await w.sent()
+            assert channel.platform.shown("room") == ["done"]
+            assert calls == 1 if trouble == "does not even stop" else calls > 1
+    finally:
+        over.set()  # else a loop that ends would wait for it
