@@ -75,7 +75,12 @@ EXPECTED: dict[str, Expected] = {
         ("agent reaction: 👍", "agent: Reacted, and here is the summary."), ("react:0", "react:1"), items=("tool done",)
     ),
     "perm": Expected(
-        ("agent: I will write a file. ", "agent: The file is written."),
+        (
+            "agent: I will write a file. ",
+            f"notice permission asked: {PERM}",
+            f"notice permission answered: {PERM}",
+            "agent: The file is written.",
+        ),
         ("perm:0", "perm:1"),
         items=(f"tool done: {PERM} -> perm-done", "permission answered"),
     ),

@@ -62,12 +62,15 @@ def _ordered(rows: Mapping[int, Json]) -> list[Json]:
 def _delivered(house: House, session: str, entries: Mapping[int, Json], wanted: Expected) -> None:
     """What reached the webhook is what was recorded as sent there, each once and in order."""
     assert len({post["id"] for post in house.posts}) == len(house.posts), "no post came twice"
-    recorded = [e["text"] for e in sorted(entries.values(), key=lambda e: int(e["claim"] or 0) if e.get("claim") else 0)
-                if e.get("delivery")]  # fmt: skip
+    claimed = sorted(entries.values(), key=lambda e: int(e["claim"] or 0) if e.get("claim") else 0)
+    recorded = [entry for entry in claimed if entry.get("delivery")]
     assert all(leg["state"] == "sent" for e in entries.values() for leg in e.get("delivery") or [])
-    assert [post["text"] for post in house.posts] == recorded, house.story()
-    texts = tuple(r.partition(": ")[2] for r in wanted.rows if r.startswith("agent"))
-    assert tuple(recorded) == (texts if wanted.delivered is None else wanted.delivered), house.story()
+    assert [post["text"] for post in house.posts] == [entry["text"] for entry in recorded], house.story()
+    if wanted.delivered is None:
+        rows = [r for r in wanted.rows if r.startswith(("agent", "notice permission"))]
+        assert [row(entry) for entry in recorded] == rows, house.story()
+    else:
+        assert tuple(entry["text"] for entry in recorded) == wanted.delivered, house.story()
     assert session != ROOM or recorded
 
 

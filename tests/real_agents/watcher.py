@@ -63,7 +63,15 @@ def row(entry: Json) -> str:
     if entry.get("emoji"):
         words.append("reaction")
     words += [f"file {file['name']}" for file in entry.get("files") or []]
-    return f"{' '.join(words)}: {entry['text']}"
+    text = str(entry["text"])
+    if (
+        entry.get("kind") == "permission"
+    ):  # each agent words its options in its own way; what they are about is the same
+        words.append(
+            "permission asked" if text.startswith("The agent asks for permission: ") else "permission answered"
+        )
+        text = text.partition("\n")[0].partition(": ")[2]
+    return f"{' '.join(words)}: {text}"
 
 
 class Watcher:
