@@ -25,8 +25,10 @@ import email.utils
 import imaplib
 import json
 import os
+import shutil
 import smtplib
 import sys
+import tempfile
 from email.message import EmailMessage
 from pathlib import Path
 from types import TracebackType
@@ -97,7 +99,8 @@ namespace inbox {{
 
 
 class Mail:
-    """A mail server for `localhost`. What it needs stands below `home`, which is made."""
+    """A mail server for `localhost`. `home`, which is made, has a link to what it needs: that stands in a short path of
+    its own, since names of sockets have at most 107 bytes, and pytest closes its folders to Dovecot's user."""
 
     def __init__(
         self,
@@ -106,7 +109,9 @@ class Mail:
         *,
         tls: Literal["none", "offered", "required"] = "offered",
     ) -> None:
-        self.home = home / "mail"
+        self.home = Path(tempfile.mkdtemp(prefix="mail-"))
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "mail").symlink_to(self.home)
         self._installed = installed("dovecot", "email")
         self._accounts, self._tls = accounts, tls
         self.imap_port = self.imaps_port = self.smtp_port = self.smtps_port = 0
@@ -133,6 +138,7 @@ class Mail:
     ) -> None:
         self.smtp.kill()
         self.dovecot.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
 
     def register(self, name: str) -> None:
         """One account more; also while it runs."""
