@@ -2,9 +2,7 @@
 
     python -m semel.testing.mortal
 
-Each line of stdin, a JSON object, is one life: a process of its own, forked from this one, which has all imported
-(most of a start is imports) and no gateway itself. Each line of stdout is {"born": ID, "pid"} or {"dead": PID, "code"},
-code as in `subprocess.Popen.returncode`. When stdin ends, every life does.
+Each line of stdin is one life, a process of its own, as `semel.testing.forking` has it:
 
     {"id", "config": PATH, "data": PATH, "channel": NAME, "log": PATH, "cwd": PATH, "env": {...}, "paths": [...],
      "die"?: [POINT, NUMBER], "cursor"?: [TEXT]}
@@ -18,23 +16,18 @@ was read to, instead of what the ledger says.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import select
 import signal
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import semel.channels
-from semel.faces.config.load import load
-from semel.faces.log import configure
-from semel.faces.run import open_house
 from semel.gateway.ports import Channel, Inbox, Incoming, Op, Receipt
 from semel.gateway.settings import ChannelSettings
+from semel.testing.forking import gateway, nursery, settle_in
 
 
 class Mortal:
@@ -113,80 +106,15 @@ async def main(told: dict[str, Any]) -> None:
         return made
 
     semel.channels.make_all = make
-    config = load(Path(told["config"]), Path(told["data"]), "127.0.0.1:0", "json")
-    configure(config.log, False)
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with open_house(config):
-        await stop.wait()
+    await gateway(Path(told["config"]), Path(told["data"]))
 
 
 def live(told: dict[str, Any]) -> None:
     """One life, in the process that was forked for it."""
-    os.environ.clear()
-    os.environ.update(told["env"])
+    settle_in(told["env"], told["cwd"], told["log"])
     sys.path[:0] = told["paths"]
-    os.chdir(told["cwd"])
-    log = os.open(told["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, file in enumerate((nothing, log, log)):
-        os.dup2(file, number)
     asyncio.run(main(told))
 
 
-def fork(told: dict[str, Any]) -> int:
-    """The pid of a new life."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.set_wakeup_fd(-1)
-        live(told)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def tell(**line: Any) -> None:
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
-
-
-def nursery() -> None:
-    """Until stdin ends."""
-    wakes, wakened = os.pipe()
-    os.set_blocking(wakened, False)
-    signal.set_wakeup_fd(wakened)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    living: set[int] = set()
-    asked = b""
-    while True:
-        ready, _, _ = select.select([0, wakes], [], [])
-        if wakes in ready:
-            os.read(wakes, 4096)
-            for pid in list(living):
-                found, status = os.waitpid(pid, os.WNOHANG)
-                if found:
-                    living.discard(pid)
-                    tell(dead=pid, code=os.waitstatus_to_exitcode(status))
-        if 0 in ready:
-            came = os.read(0, 65536)
-            if not came:
-                break
-            *lines, asked = (asked + came).split(b"\n")
-            for line in lines:
-                told = json.loads(line)
-                pid = fork(told)
-                living.add(pid)
-                tell(born=told["id"], pid=pid)
-    for pid in living:
-        os.kill(pid, signal.SIGKILL)
-
-
 if __name__ == "__main__":
-    nursery()
+    nursery(live)
