@@ -104,10 +104,21 @@ async def test_the_comparison_waits_for_nobody_and_disturbs_nothing(tmp_path: Pa
 async def test_what_is_heard_during_the_comparison_is_answered_after_it(tmp_path: Path) -> None:
     async with logged(tmp_path) as w:
         await w.ask(script("One."))
+        ended, heard = asyncio.Event(), asyncio.Event()
+        end = w.gateway.spawns.end
+
+        async def end_then_wait(session: int, why: str) -> None:
+            await end(session, why)
+            ended.set()
+            await heard.wait()
+
+        w.gateway.spawns.end = end_then_wait  # type: ignore[method-assign]
         comparing = asyncio.create_task(w.gateway.diff_agent("s"))
-        await asyncio.sleep(0)
+        await ended.wait()
         await w.gateway.say("s", script("Two."))
-        assert (await comparing)["lacks"] in ([], [{"seq": 3, "role": "user", "text": script("Two.")}])
+        heard.set()
+        assert (await comparing)["lacks"] == [], "what waits for its turn is not lacking"
+        w.gateway.spawns.end = end  # type: ignore[method-assign]
         await w.idle()
         assert await w.texts("s", "agent") == ["One.", "Two."]
 
