@@ -41,7 +41,7 @@ class World(House):
         shutil.copy(marking_agent.__file__, root / "shared" / "marking_agent.py")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
         path = os.pathsep.join([str(SAMPLE / "plugin"), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self.env = {**kept, "HOME": str(root), "PYTHONPATH": path}
+        self.env = {**kept, "HOME": str(root), "PYTHONPATH": path, "SEMEL_DUMPABLE": "1"}  # its /proc is looked at
         self.kills = 0
         self.since = math.inf  # when it began to accept, by the monotonic clock; it does not yet: at no time
         self.left: list[Found] = []  # what ran on when the gateway had ended cleanly

@@ -16,7 +16,7 @@ import pytest
 from imap_script import DROP, HANG, imap
 from letters import mail, settings
 
-from semel.channels.email import line, make
+from semel.channels.email import line, make, watch
 from semel.gateway.ports import Channel, Denied, Offline, Op, Unknown
 from semel.testing.inbox import KeptInbox
 
@@ -82,6 +82,22 @@ async def test_a_clock_of_the_server_that_is_slow_loses_no_mail(tmp_path: Path) 
 async def test_news_that_come_in_one_piece_with_the_leave_to_wait_are_not_missed(tmp_path: Path) -> None:
     inbox = KeptInbox(tmp_path)
     async with imap(late=bytes(mail())) as server, running(channel(server.port, poll=1000.0), inbox):
+        await inbox.wait(1)
+
+
+async def test_a_server_that_tells_of_nothing_all_the_time_is_not_asked_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "PAUSE", 0.2)
+    inbox = KeptInbox(tmp_path)
+    nothing = "+ go on\r\n* OK still here\r\n{tag} OK done"
+    async with imap(steps={"IDLE": nothing, "": "* OK what"}) as server, running(channel(server.port), inbox):
+        await inbox.wait_online()
+        begin = time.monotonic()
+        await asyncio.sleep(1)
+        looks = server.commands.count("IDLE")
+        assert 2 <= looks <= 1 + (time.monotonic() - begin) / 0.2
+        server.add(bytes(mail("new")))
         await inbox.wait(1)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
+from semel.gateway import run
+
 Json = dict[str, Any]
 
 
@@ -30,6 +32,23 @@ async def test_an_agent_that_dies_before_any_tool_is_asked_again(tmp_path: Path)
         assert "partial" not in entries[1]
         story = await w.gateway.why("t2")
         assert any("restart" in line["text"] for line in story["lines"])
+
+
+async def test_the_first_tool_call_of_a_turn_is_recorded_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "SHOW_EVERY", 60.0)
+    gate = tmp_path / "go on"
+    async with World(tmp_path) as w:
+        said = [{"text": each} for each in ("Looking. ", "Still. ")]
+        await w.gateway.say("s", script(*said, {"sleep": 0.1}, {"tool": "ls"}, {"wait": str(gate)}, "Done."))
+
+        async def recorded() -> bool:
+            return any(item["kind"] == "tool" for item in (await anext(w.gateway.watch("s")))["items"])
+
+        await until(recorded)
+        gate.touch()
+        await w.idle()
 
 
 async def test_what_the_lost_attempt_said_is_not_said_again(tmp_path: Path) -> None:

@@ -317,7 +317,10 @@ class Run:
     def _take(self, signal: Signal | Mark | Withdrawn) -> None:
         match signal:
             case Update(data=data, replay=replay):
+                acted = self.viewing.acted
                 self.viewing.take(self.fold.update(data, replay=replay))
+                if self.viewing.acted != acted:  # Law 9: recorded at once, for from here on the turn is not begun anew
+                    self.last_show = 0.0
                 self.news.set()
             case Asked():
                 self.viewing.take(self.fold.permission(signal.tool_call))

@@ -95,6 +95,11 @@ class Viewing:
         out, self.pending = _joined(self.pending), []
         return out
 
+    @property
+    def acted(self) -> bool:
+        """Whether a tool call of this turn was told of."""
+        return "tool" in self.seen
+
     def working(self) -> bool:
         """Whether a tool call runs: it may take as long as it takes."""
         return any(one.get("status") in ("pending", "running") for one in self.inputs.values())

@@ -38,6 +38,8 @@ FIRST = 100_000
 """Bytes of a mail that are fetched before it is known whether its sender may speak."""
 TRIES = 3
 """Runs in which the server may refuse to give a mail out, before it is left behind as unreadable."""
+PAUSE = 1.0
+"""Seconds after news that brought no mail: a server that tells of nothing all the time is not asked all the time."""
 
 _log = logging.getLogger("semel.email")
 
@@ -85,7 +87,9 @@ class Watch:
         self._inbox.online()
         while True:
             await self._line.call(mailbox.wait_for_news, self._line, self._settings.poll)
-            at = await self._catch_up(at)
+            before, at = at, await self._catch_up(at)
+            if at == before:
+                await asyncio.sleep(PAUSE)
 
     async def _select(self) -> Selected:
         return await self._line.call(_select, self._settings)
