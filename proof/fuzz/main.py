@@ -25,7 +25,9 @@ API = "api"
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="*", metavar="TARGET", help=f"default: all of {', '.join([*names(), API])}")
     parser.add_argument("--seconds", type=int, default=None, metavar="S", help="for each target")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the fuzzers; 0: another one each time")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="of the fuzzers; 0: another one each time (the default; with --quick 1)"
+    )
     parser.add_argument(
         "--replay", type=Path, default=None, metavar="FILE", help="give a target these bytes, and no others"
     )
@@ -51,7 +53,7 @@ def _missing(asked: list[str]) -> str | None:
         return None
     which = f"{sys.version_info.major}.{sys.version_info.minor}"
     return (
-        f"{' and '.join(lacks)} is not installed: `make prove` does that, or pip install '.[fuzz]' "
+        f"{' and '.join(lacks)} is not installed: `make prove` does that, or pip install '.[proof]' "
         f"(atheris has wheels for some versions of Python only; this is {which})"
     )
 
@@ -60,10 +62,11 @@ def _all(asked: list[str], quick: bool, args: argparse.Namespace) -> Proof:
     """Two at a time; what is found is kept in a folder of its own, which is there only then."""
     keep = Path(tempfile.mkdtemp(prefix="semel-findings-"))
     with tempfile.TemporaryDirectory(prefix="semel-fuzz-", dir=place(), ignore_cleanup_errors=True) as work:
-        campaign = Campaign(args.seconds or (QUICK if quick else FULL), args.seed, keep, Path(work))
+        seed = args.seed if args.seed is not None else int(quick)
+        campaign = Campaign(args.seconds or (QUICK if quick else FULL), seed, keep, Path(work))
         seconds = args.seconds or (API_QUICK if quick else API_FULL)
         try:
-            outcomes = campaign.run(asked, {API: lambda: api.tested(seconds, args.seed, keep, campaign)})
+            outcomes = campaign.run(asked, {API: lambda: api.tested(seconds, seed, keep, campaign)})
         finally:
             if keep.is_dir() and not any(keep.iterdir()):
                 keep.rmdir()

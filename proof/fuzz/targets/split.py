@@ -14,7 +14,7 @@ UNITS: list[Any] = ["char", "utf16", "byte"]
 def one(data: bytes) -> None:
     source = Source(data)
     unit, limit = source.pick(UNITS), source.pick([1, 2, 3, 5, 8, 13, 20, 40, 100, 300, 1000, 4096])
-    text = source.writing()[: 2000 if limit < 20 else 12_000]
+    text = source.writing()[: 300 if limit < 20 else 3000]
     parts = render_parts(text, limit, unit)
     assert [(lo, hi) for lo, hi, _ in parts] == split(text, limit, unit)
     at = 0
@@ -54,4 +54,4 @@ SEEDS = [
         (9, b"~~~\n" + b"x" * 300 + b"\n~~~\n   \n\n" + b"word " * 60),
     )
 ] + [bytes([n, 8, 3, 4, 3, 40, 41, 44, 9]) for n in range(3)]
-LONGEST = 8192
+LONGEST = 2048
