@@ -21,6 +21,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from proof.machines.asking import PeopleMachine, RequestMachine
 from proof.machines.copies import CallMachine, ClaimMachine, IdentityMachine
+from proof.machines.cost import CostMachine
 from proof.machines.counted import Counted
 from proof.machines.delivery import PartMachine
 from proof.machines.fold import FoldMachine
@@ -46,6 +47,7 @@ class Plan:
 
 PLANS = {
     "ledger": Plan(LedgerMachine, 12, 80, 12, 80),
+    "cost": Plan(CostMachine, 3, 20, 1, 8),
     "parts": Plan(PartMachine, 80, 30, 2, 16),
     "turns": Plan(TurnMachine, 60, 40, 2, 16),
     "fold": Plan(FoldMachine, 60, 40, 3, 24),

@@ -60,7 +60,10 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
 
 
 def _chosen(quick: bool, only: Sequence[str] | None, part: str | None) -> list[Mutant]:
-    known = patches.all_of()
+    try:
+        known = patches.all_of()
+    except patches.BadHeader as bad:
+        raise SystemExit(str(bad)) from None
     if unknown := sorted(set(only or ()) - {one.name for one in known}):
         raise SystemExit(f"there is no mutant {unknown[0]!r}; `python -m proof mutants --list` names them")
     if only:

@@ -2,7 +2,8 @@
 
 The pieces of a block do not depend on how it streams in; only markup is removed, so every character of a piece stood
 in the text, in order, and none but markup and padding is missing; without other destinations text is text; fences are
-text. The verbatim form is a fixed point, and a held block is an echo exactly where the forms are equal.
+text. The verbatim form is a fixed point (but for prose that reads as a fence once it is trimmed), and a held block is
+an echo exactly where the forms are equal.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 
 from proof.fuzz.source import Source
 from semel.law import commands
+from semel.law.compose import nfc
 from semel.law.echo import is_quiet
+from semel.law.fences import fences
 from semel.law.markup import Internal, Piece, Problem, Reader, Said
 from semel.law.people import given_code
 from semel.law.verbatim import Hold, normal, verbatim_digest
@@ -99,13 +102,25 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
 
 def _held(source: Source, text: str) -> None:
     form = normal(text)
-    assert normal(form) == form, "the verbatim form is not a fixed point"
-    assert (verbatim_digest(text) == verbatim_digest(form)) and isinstance(is_quiet(text), bool)
+    if not _reads_as_fence(text):
+        assert normal(form) == form, "the verbatim form is not a fixed point"
+        assert verbatim_digest(text) == verbatim_digest(form)
+    assert isinstance(is_quiet(text), bool)
     known = [normal(one) for one in ("NO_REPLY", text if source.number(2) else text[: source.number(300)] + "x")]
     shown = [_hold(known, chunks) for chunks in ([text], source.cuts(text))]
     for out, echo in shown:
         assert (echo is not None) == bool(form and form in known), "an echo is an equal form, and nothing else"
         assert out == ("" if echo is not None else text), "what is held comes out as it was"
+
+
+def _reads_as_fence(text: str) -> bool:
+    """Whether prose, trimmed, begins as a fence does (it was indented as code, or by what Markdown calls no space)."""
+    text = nfc(text)
+    at, prose = 0, []
+    for fence in fences(text):
+        prose.append(text[at : fence.lo])
+        at = fence.hi
+    return any(each.split()[:1] and each.split()[0].startswith(("```", "~~~")) for each in [*prose, text[at:]])
 
 
 def _hold(known: list[str], chunks: list[str]) -> tuple[str, str | None]:
