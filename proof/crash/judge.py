@@ -191,10 +191,10 @@ def _agent(after: Aftermath) -> Iterator[str]:
 def _watcher(after: Aftermath) -> Iterator[str]:
     """Law 8: view text = entry text, each once, no gap."""
     watcher = after.world.watcher
-    yield from (f"the watching client: {fault}" for fault in watcher.faults)
+    yield from (f"the watching client: {fault}" for fault in watcher.view.faults)
     marks = ("role", "text", "partial", "superseded", "live")
     record = {one["seq"]: [one[name] or 0 for name in marks] for one in after.entries}
-    seen = {seq: [one.get(name) or 0 for name in marks] for seq, one in watcher.entries.items()}
+    seen = {seq: [one.get(name) or 0 for name in marks] for seq, one in watcher.view.entries.items()}
     for seq in sorted(record.keys() | seen.keys()):
         if record.get(seq) != seen.get(seq):
             yield f"the watching client sees {seen.get(seq)} where entry {seq} is {record.get(seq)}"

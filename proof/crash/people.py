@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx2
 
+from semel.testing.watching import View
+
 Json = dict[str, Any]
 AGAIN = 0.02  # seconds before a request is repeated
 
@@ -37,15 +39,12 @@ class Caller:
 
 @dataclass
 class Watcher:
-    """Holds what a session's stream tells, over every death. `faults`: what must never be seen."""
+    """Follows a session's stream over every death; `view` holds what it tells."""
 
     http: httpx2.AsyncClient
     url: Callable[[], Awaitable[str]]
     session: str
-    rev: int = 0
-    entries: dict[int, Json] = field(default_factory=dict)
-    final: dict[int, str] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    view: View = field(default_factory=View)
     connections: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -58,45 +57,17 @@ class Watcher:
             await asyncio.sleep(AGAIN)
 
     async def _follow(self) -> None:
-        headers = {"last-event-id": str(self.rev)} if self.rev else {}
+        headers = {"last-event-id": str(self.view.rev)} if self.view.rev else {}
         url = f"{await self.url()}/v1/sessions/{self.session}/stream"
         async with self.http.stream("GET", url, headers=headers, timeout=None) as stream:
             self.connections += stream.status_code == 200
             async for line in stream.aiter_lines():
                 if line.startswith("data: "):
-                    self.take(json.loads(line[6:]))
-
-    def take(self, message: Json) -> None:
-        """One frame: a snapshot, or the changes since the last one."""
-        if message["type"] == "snapshot" and not message["more"]:
-            self.entries.clear()
-        for entry in message.get("entries", ()):
-            self._put(entry)
-        for change in message.get("changes", ()):
-            if change["rev"] <= self.rev:
-                self.faults.append(f"rev {change['rev']} came behind {self.rev}")
-            match change["op"]:
-                case "entry":
-                    self._put({name: value for name, value in change.items() if name != "op"})
-                case "append" if change["seq"] in self.entries:
-                    self.entries[change["seq"]]["text"] += change["text"]
-                case "append":
-                    self.faults.append(f"entry {change['seq']} grew and was never shown")
-                case "gone":
-                    self.entries.pop(change["seq"], None)
-        if message["rev"] < self.rev:
-            self.faults.append(f"rev {self.rev} was followed by {message['rev']}")
-        self.rev = message["rev"]
-        self.news.set()
-
-    def _put(self, entry: Json) -> None:
-        seq, text = entry["seq"], entry["text"]
-        self.entries[seq] = dict(entry)
-        if not entry.get("live") and self.final.setdefault(seq, text) != text:
-            self.faults.append(f"entry {seq} was {self.final[seq]!r} and became {text!r}")
+                    self.view.take(json.loads(line[6:]))
+                    self.news.set()
 
     async def reaches(self, rev: int) -> None:
         """Until it has seen all up to there."""
-        while self.rev < rev:
+        while self.view.rev < rev:
             self.news.clear()
             await self.news.wait()

@@ -99,9 +99,9 @@ class SeededLoop(asyncio.BaseEventLoop):
             try:
                 result = func(*args)
             except BaseException as fault:
-                self.call_soon_threadsafe(_settle, future, None, fault)
+                self.call_soon_threadsafe(settle, future, None, fault)
             else:
-                self.call_soon_threadsafe(_settle, future, result, None)
+                self.call_soon_threadsafe(settle, future, result)
 
         self.call_elsewhere(work)
         return future
@@ -198,13 +198,15 @@ def _dead(handle: Any) -> bool:
     return life is not None and not life.alive
 
 
-def _settle(future: asyncio.Future[Any], result: Any, fault: BaseException | None) -> None:
+def settle(future: asyncio.Future[Any], result: Any = None, fault: BaseException | None = None) -> None:
+    """Answer, if anybody still waits."""
     if future.done():
         return
     if fault is None:
         future.set_result(result)
     else:
         future.set_exception(fault)
+        future.exception()  # whoever waited for it may be gone
 
 
 def _named(handle: events.Handle) -> str:

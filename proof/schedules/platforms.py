@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from proof.schedules.wires import Outside, settle
+from proof.schedules.loop import settle
+from proof.schedules.wires import Outside
 from semel.gateway.ports import Caps, Inbox, Incoming, NotSent, Offline, Op, Person, Receipt, Rejected, Safety, Unknown
 
 Json = dict[str, Any]

@@ -56,14 +56,3 @@ class Pipe:
 
     def _out(self) -> None:
         self.take(self._items.popleft())
-
-
-def settle(future: asyncio.Future[Any], result: Any = None, fault: BaseException | None = None) -> None:
-    """Answer, if anybody still waits."""
-    if future.done():
-        return
-    if fault is None:
-        future.set_result(result)
-    else:
-        future.set_exception(fault)
-        future.exception()  # whoever waited for it may be gone

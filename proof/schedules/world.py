@@ -16,12 +16,12 @@ import semel.gateway.gateway
 from proof.schedules.agents import Disk, SeededAgent
 from proof.schedules.chance import EPOCH
 from proof.schedules.doors import Door, NoSearch
-from proof.schedules.loop import LIFE, Life, SeededLoop
+from proof.schedules.loop import LIFE, Life, SeededLoop, settle
 from proof.schedules.people import People
 from proof.schedules.plan import CHANNELS, SPAN, Plan
 from proof.schedules.platforms import Platform, SeededChannel
 from proof.schedules.strands import Stage
-from proof.schedules.wires import Gone, Outside, settle
+from proof.schedules.wires import Gone, Outside
 from proof.schedules.witness import Witness
 from semel.gateway import Gateway
 from semel.gateway.ports import Safety

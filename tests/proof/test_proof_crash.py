@@ -81,7 +81,7 @@ async def test_the_judge_tells_what_is_lost_repeated_or_told_otherwise(library: 
         world = World(lives, http, tmp_path / "world", "tools", 0)
         await world.run()
     assert judge(world) == []
-    kept, seen = list(world.bird.log), dict(world.watcher.entries[1])
+    kept, seen = list(world.bird.log), dict(world.watcher.view.entries[1])
     world.bird.log.append(kept[0])
     assert any("2 times" in one for one in judge(world))
     world.bird.log.clear()
@@ -89,9 +89,9 @@ async def test_the_judge_tells_what_is_lost_repeated_or_told_otherwise(library: 
     world.bird.log.append(replace(kept[0], key="another"))
     assert any("of which the ledger knows nothing" in one for one in judge(world))
     world.bird.log[:] = kept
-    world.watcher.entries[1]["text"] = "something else"
+    world.watcher.view.entries[1]["text"] = "something else"
     assert any("the watching client sees" in one for one in judge(world))
-    world.watcher.entries[1] = seen
+    world.watcher.view.entries[1] = seen
     world.caller.answers["h1"] = [(202, {"event": 999, "status": "accepted"})]
     assert any("was told of event 999" in one for one in judge(world))
     world.caller.answers.clear()

@@ -24,6 +24,10 @@ class View:
 
     def take(self, message: Json) -> list[int]:
         """One `snapshot` or `change`; which entries it told of."""
+        if message["rev"] < self.rev:
+            self.faults.append(f"rev {self.rev} was followed by {message['rev']}")
+        if message.get("type") == "snapshot" and not message["more"]:  # all there is
+            self.entries.clear()
         told = [entry["seq"] for entry in message.get("entries", ())]
         for entry in message.get("entries", ()):
             self._put(entry)
