@@ -75,7 +75,7 @@ def _many(begin: int, end: int, first: bool) -> Proof:
                 break
     named = ("seeds", "steps", "lives", "turns", "lost", "resumed", "recalled", "events", "attempts", "echoes", "held")
     proof.counts = {name: counts[name] for name in named}
-    proof.counts["virtual hours"] = round(counts["virtual hours"])
+    proof.counts["virtual hours"] = round(float(counts["virtual hours"]), 1)
     return proof
 
 
