@@ -1,14 +1,21 @@
-"""`python -m proof [PART ...] [--quick]`: run the parts of the proof; 0 when every one of them was run and holds."""
+"""`python -m proof [PART] [--quick]`: run the parts of the proof; 0 when every one of them was run and holds."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import errno
 import importlib
+import os
+import signal
 import sys
 import time
 from typing import Any
 
+from proof.arguments import BadArgument
 from proof.report import Proof, told
+
+NO_ROOM = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES)
 
 PARTS = {
     "crash": "every system call that touches the disk or a socket is a place to die",
@@ -23,6 +30,22 @@ PARTS = {
 
 
 def main() -> int:
+    """Exit code: 0 all held, 1 something does not hold or could not be run, 2 bad arguments, 130 interrupted."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # it ends as Ctrl-C ends it
+    try:
+        return _proven()
+    except BadArgument as bad:
+        print(f"python -m proof: {bad}", file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("interrupted: nothing is proven", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read it has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _proven() -> int:
     parser = argparse.ArgumentParser(prog="python -m proof", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a sample of each part, under ten minutes in all")
     choices = parser.add_subparsers(dest="part", metavar="PART")
@@ -42,13 +65,26 @@ def main() -> int:
 
 def _run(name: str, args: argparse.Namespace) -> int:
     started = time.monotonic()
-    proof: Proof = _module(name).prove(getattr(args, "quick", False), args)
+    try:
+        proof: Proof = _module(name).prove(getattr(args, "quick", False), args)
+    except OSError as fault:
+        if fault.errno not in NO_ROOM:
+            raise
+        proof = Proof(name, missing=f"{fault.filename or 'its files'}: {fault.strerror}; make room, or set TMPDIR")
     print(told(proof, time.monotonic() - started), flush=True)
     return 0 if proof.holds else 1
 
 
 def _module(name: str) -> Any:
-    return importlib.import_module(f"proof.{name}.main")
+    try:
+        return importlib.import_module(f"proof.{name}.main")
+    except ModuleNotFoundError as missing:
+        if str(missing.name).startswith("proof"):
+            raise
+        raise BadArgument(
+            f'{missing.name} is not installed for {sys.executable}: `make prove ARGS="{name} ..."` installs what the '
+            "proof needs into .venv, and .venv/bin/python -m proof runs it"
+        ) from None
 
 
 if __name__ == "__main__":

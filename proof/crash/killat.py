@@ -28,7 +28,7 @@ def build(folder: Path) -> Path:
         capture_output=True, text=True,
     )  # fmt: skip
     if told.returncode:
-        raise NoCompiler(f"{compiler} does not compile {SOURCE.name}: {told.stderr.strip()[:300]}")
+        raise NoCompiler(f"{compiler} does not compile {SOURCE.name}: {' '.join(told.stderr.split())[:300]}")
     return made
 
 

@@ -105,13 +105,18 @@ class Lives:
             told = json.loads(line)
             if "born" in told:
                 life = self._living[told["pid"]] = Life(told["pid"])
-                self._born.pop(told["born"]).set_result(life)
+                asked = self._born.pop(told["born"])
+                if asked.done():  # whoever asked for it is gone
+                    life.signal(signal.SIGKILL)
+                else:
+                    asked.set_result(life)
             else:
                 self._living.pop(told["dead"]).ended.set_result(told["code"])
         for life in self._living.values():  # every process of a zygote ends with it
             life.ended.set_result(-signal.SIGKILL)
         for born in self._born.values():
-            born.set_exception(RuntimeError("the process that starts them ended; what it said is on stderr"))
+            if not born.done():
+                born.set_exception(RuntimeError("the process that starts them ended; what it said is on stderr"))
 
 
 async def strays(place: Path, patience: float = 20.0) -> list[str]:

@@ -17,11 +17,13 @@ from pathlib import Path
 
 import httpx2
 
+from proof.arguments import BadArgument, whole
 from proof.crash import killat
 from proof.crash.judge import judge
 from proof.crash.lives import Lives, strays
 from proof.crash.world import PATIENCE, PROCESSES, World
 from proof.report import Proof
+from proof.room import memory
 
 SAMPLE = {"gateway": 76, "recovery": 24, "tools": 12, "exec": 14, "flush": 8, "jobs": 10}
 """How many points of each process a quick run takes, about."""
@@ -34,31 +36,25 @@ EVERY = 60.0  # seconds between two lines of progress
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--process", choices=PROCESSES, help="only this process is killed")
-    parser.add_argument("--point", type=int, nargs="+", metavar="N", help="only these points of --process")
+    parser.add_argument("--point", type=whole(1, 10**9), nargs="+", metavar="N", help="only these points of --process")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
-    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"so many runs at a time ({JOBS})")
+    parser.add_argument("--jobs", type=whole(), default=JOBS, metavar="N", help=f"so many runs at a time ({JOBS})")
     parser.add_argument("--verbose", action="store_true", help="tell of each point what was found")
 
 
 def prove(quick: bool, args: argparse.Namespace) -> Proof:
-    proof = Proof("crash")
+    proof = Proof("crash", work="kills")
     if args.point is not None and args.process is None:
-        proof.missing = "--point needs --process"
-        return proof
+        raise BadArgument("--point needs --process")
     with tempfile.TemporaryDirectory(prefix="semel-crash-") as folder, _two_cores():
         try:
             library = killat.build(Path(folder))
         except killat.NoCompiler as missing:
             proof.missing = str(missing)
             return proof
-        with tempfile.TemporaryDirectory(prefix="semel-crash-", dir=_memory(), ignore_cleanup_errors=True) as places:
+        with tempfile.TemporaryDirectory(prefix="semel-crash-", dir=memory(), ignore_cleanup_errors=True) as places:
             asyncio.run(_Runs(proof, args, Path(places), library).all(quick))
     return proof
-
-
-def _memory() -> str | None:
-    """Where files cost no disk; None: the usual place."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @contextlib.contextmanager

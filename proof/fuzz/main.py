@@ -9,11 +9,12 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from proof.arguments import BadArgument, whole
 from proof.fuzz import api
 from proof.fuzz.campaign import Campaign, Finding, Outcome, replay
-from proof.fuzz.scratch import place
 from proof.fuzz.targets import names
 from proof.report import Proof
+from proof.room import memory
 
 FULL, QUICK = 25, 3
 """Seconds of each target."""
@@ -24,7 +25,7 @@ API = "api"
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="*", metavar="TARGET", help=f"default: all of {', '.join([*names(), API])}")
-    parser.add_argument("--seconds", type=int, default=None, metavar="S", help="for each target")
+    parser.add_argument("--seconds", type=whole(), metavar="S", help="for each target")
     parser.add_argument(
         "--seed", type=int, metavar="N", help="of the fuzzers; 0: another one each time (the default; with --quick 1)"
     )
@@ -37,7 +38,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
     known = [*names(), API]
     asked = list(args.target) or known
     if odd := [name for name in asked if name not in known]:
-        return Proof("fuzz", violations=[f"there is no target {odd[0]!r}; there are: {', '.join(known)}"])
+        raise BadArgument(f"there is no target {odd[0]!r}; there are: {', '.join(known)}")
     if args.replay is not None:
         return _replayed(asked, args.replay)
     if missing := _missing(asked):
@@ -61,7 +62,7 @@ def _missing(asked: list[str]) -> str | None:
 def _all(asked: list[str], quick: bool, args: argparse.Namespace) -> Proof:
     """Two at a time; what is found is kept in a folder of its own, which is there only then."""
     keep = Path(tempfile.mkdtemp(prefix="semel-findings-"))
-    with tempfile.TemporaryDirectory(prefix="semel-fuzz-", dir=place(), ignore_cleanup_errors=True) as work:
+    with tempfile.TemporaryDirectory(prefix="semel-fuzz-", dir=memory(), ignore_cleanup_errors=True) as work:
         seed = args.seed if args.seed is not None else int(quick)
         campaign = Campaign(args.seconds or (QUICK if quick else FULL), seed, keep, Path(work))
         seconds = args.seconds or (API_QUICK if quick else API_FULL)
@@ -91,14 +92,14 @@ def _counts(outcomes: list[Outcome]) -> dict[str, int | float | str]:
 
 def _replayed(asked: list[str], file: Path) -> Proof:
     if len(asked) != 1 or asked[0] == API:
-        return Proof("fuzz", violations=["--replay needs the one target whose bytes these are"])
+        raise BadArgument("--replay needs the one target whose bytes these are")
     try:
         broken = replay(asked[0], file.read_bytes())
     except Finding as found:
         traceback.print_exception(found.__cause__)
         broken = str(found)
     except OSError as fault:
-        broken = f"{file} cannot be read: {fault.strerror}"
+        raise BadArgument(f"{file} cannot be read: {fault.strerror}") from None
     return Proof("fuzz", {"replayed": file.name}, [f"{asked[0]}: {broken}"] if broken else [])
 
 

@@ -9,20 +9,16 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-MEMORY = Path("/dev/shm")
+from proof.room import memory
+
 GIVEN = "SEMEL_FUZZ_FOLDER"
 """The variable by which whoever started this process gives it a folder, and removes that."""
-
-
-def place() -> str | None:
-    """Where such folders are made; None: wherever the system makes them."""
-    return str(MEMORY) if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else None
 
 
 @cache
 def folder() -> Path:
     if GIVEN in os.environ:
         return Path(os.environ[GIVEN])
-    made = Path(tempfile.mkdtemp(prefix="semel-fuzz-", dir=place()))
+    made = Path(tempfile.mkdtemp(prefix="semel-fuzz-", dir=memory()))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made

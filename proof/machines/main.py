@@ -19,6 +19,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, reporting, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from proof.arguments import BadArgument, whole
 from proof.machines.asking import PeopleMachine, RequestMachine
 from proof.machines.copies import CallMachine, ClaimMachine, IdentityMachine
 from proof.machines.cost import CostMachine
@@ -88,7 +89,7 @@ class Result:
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--machine", choices=sorted(PLANS), help="only this machine")
     parser.add_argument("--seed", type=int, help="only this seed of --machine; a failure is made small, and told")
-    parser.add_argument("--lives", type=int, help="of each seed; it is part of what a seed replays")
+    parser.add_argument("--lives", type=whole(), help="of each seed; it is part of what a seed replays")
     parser.add_argument("--ledger", default=SQLITE, metavar="MODULE:NAME", help=f"what makes a ledger ({SQLITE})")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
 
@@ -97,7 +98,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
     """Run the seeds, on two cores."""
     names = [args.machine] if args.machine else list(PLANS)
     if args.seed is not None and not args.machine:
-        raise SystemExit("--seed is the seed of one machine: say which, with --machine")
+        raise BadArgument("--seed is the seed of one machine: say which, with --machine")
     tasks = planned(names, quick, args.lives, args.ledger)
     if args.seed is not None:
         tasks = [Task(args.machine, args.seed, args.lives, small=True, ledger=args.ledger)]
@@ -110,7 +111,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
         if result.broken and args.first:
             break
     broken = [f"{one.task.name}: {one.broken}; replay: {one.task.replay}" for one in results if one.broken]
-    return Proof("machines", counts(results, names, tasks[0].seed), broken)
+    return Proof("machines", counts(results, names, tasks[0].seed), broken, work="steps")
 
 
 def counts(results: list[Result], names: list[str], first: int) -> dict[str, int | float | str]:
@@ -125,7 +126,13 @@ def counts(results: list[Result], names: list[str], first: int) -> dict[str, int
 def put_under(ledger: str) -> None:
     """The ledger that the machines drive: a `proof.machines.ledger.Make`, by its name."""
     module, _, name = ledger.partition(":")
-    LedgerMachine.make = PeopleMachine.make = getattr(importlib.import_module(module), name)
+    try:
+        make = getattr(importlib.import_module(module), name)
+        make(lambda: 0).close()
+    except Exception as fault:
+        why = f"{type(fault).__name__}: {fault}"
+        raise BadArgument(f"--ledger {ledger!r} makes no ledger ({why}): give MODULE:NAME, such as {SQLITE}") from None
+    LedgerMachine.make = PeopleMachine.make = make
 
 
 def planned(names: list[str], quick: bool, lives: int | None, ledger: str) -> list[Task]:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from proof.arguments import BadArgument, whole
 from proof.mutants import patches, trial
 from proof.mutants.patches import Mutant
 from proof.mutants.trial import Outcome, Trials
@@ -24,7 +25,7 @@ Command = tuple[str, ...]
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants, by the names of their patches")
     parser.add_argument("--part", dest="by", choices=patches.CATCHERS, help="those that this part must catch")
-    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"so many at a time ({JOBS})")
+    parser.add_argument("--jobs", type=whole(), default=JOBS, metavar="N", help=f"so many at a time ({JOBS})")
     parser.add_argument("--list", action="store_true", help="say which there are, and run nothing")
 
 
@@ -63,9 +64,9 @@ def _chosen(quick: bool, only: Sequence[str] | None, part: str | None) -> list[M
     try:
         known = patches.all_of()
     except patches.BadHeader as bad:
-        raise SystemExit(str(bad)) from None
+        raise BadArgument(str(bad)) from None
     if unknown := sorted(set(only or ()) - {one.name for one in known}):
-        raise SystemExit(f"there is no mutant {unknown[0]!r}; `python -m proof mutants --list` names them")
+        raise BadArgument(f"there is no mutant {unknown[0]!r}; `python -m proof mutants --list` names them")
     if only:
         return [one for one in known if one.name in only]
     return [one for one in known if (one.quick or not quick) and part in (None, one.part)]

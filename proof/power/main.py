@@ -18,12 +18,14 @@ from hashlib import blake2b
 from pathlib import Path
 from unittest import mock
 
+from proof.arguments import whole
 from proof.machines.pool import spread
 from proof.power.images import MODES, SECTORS, Files, Medium
 from proof.power.judge import Judge
 from proof.power.recorder import SYNCS, Recording
 from proof.power.workload import play
 from proof.report import Proof
+from proof.room import memory
 from semel.ledger import opening
 
 CHUNK = 40  # points that one process takes at a time
@@ -67,8 +69,8 @@ class Found:
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the workload's texts and of what survives (1)")
-    parser.add_argument("--draws", type=int, default=DRAWS, help=f"of surviving sectors, for each point ({DRAWS})")
-    parser.add_argument("--point", type=int, help="only behind this operation")
+    parser.add_argument("--draws", type=whole(), default=DRAWS, help=f"of surviving sectors, for each point ({DRAWS})")
+    parser.add_argument("--point", type=whole(0), help="only behind this operation")
     parser.add_argument("--mode", choices=MODES, help="only this kind of loss")
     parser.add_argument("--short", action="store_true", help="a short workload")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
@@ -87,8 +89,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder for the images, in memory if possible: it is the recorded disk that is judged."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="semel-power-", dir=memory if memory.is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory(prefix="semel-power-", dir=memory()) as folder:
         yield Path(folder)
 
 
@@ -116,7 +117,7 @@ def _prove(quick: bool, args: argparse.Namespace, room: Path) -> Proof:
         counts["losses found by the control"] = losses = control(args.seed, room)
         if not losses:
             violations.append("the control found no loss without synchronous=FULL: this proof cannot see one")
-    return Proof("power", counts, violations)
+    return Proof("power", counts, violations, work="images")
 
 
 def record(plan: Plan, room: Path) -> Recording:

@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from proof.arguments import BadArgument, whole
 from proof.report import Proof
+from proof.room import memory
 
 Json = dict[str, Any]
 
@@ -31,8 +33,8 @@ MOST = 10  # violations after which a run is not gone on with
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seeds", type=int, help=f"how many seeds (default {FULL:,}; with --quick {QUICK})")
-    parser.add_argument("--begin", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=whole(), help=f"how many seeds (default {FULL:,}; with --quick {QUICK})")
+    parser.add_argument("--begin", type=whole(0), default=0, help="the first seed")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
     parser.add_argument("--seed", type=int, help="run this seed alone; twice, and the two must be the same")
     parser.add_argument("--plan", type=Path, help="run the plan in this file instead of a seed's own")
@@ -48,6 +50,8 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
         return Proof("schedules", missing="greenlet is not installed (pip install greenlet)")
     if args.seed is not None or args.plan is not None:
         return _alone(args)
+    if args.verbose or args.shrink or args.keep is not None:
+        raise BadArgument("--verbose, --shrink and --keep are for one run: say which, with --seed or --plan")
     seeds = args.seeds or (QUICK if quick else FULL)
     return _many(args.begin, args.begin + seeds, args.first)
 
@@ -56,7 +60,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
 
 
 def _many(begin: int, end: int, first: bool) -> Proof:
-    proof = Proof("schedules")
+    proof = Proof("schedules", work="steps")
     counts: Counter[str] = Counter()
     with _workers(begin, end) as told:
         for line in told:
@@ -90,8 +94,7 @@ def _told(line: Json) -> str:
 def _workers(begin: int, end: int) -> Iterator[Iterator[Json]]:
     """Their lines as they come. None is left behind."""
     count = min(WORKERS, max(1, end - begin))
-    place = Path("/dev/shm")
-    folder = tempfile.mkdtemp(prefix="semel-proof-", dir=place if place.is_dir() else None)
+    folder = tempfile.mkdtemp(prefix="semel-proof-", dir=memory())
     lines: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
     programs = [_worker(begin + n, end, count, folder) for n in range(count)]
     readers = [threading.Thread(target=_read, args=(one, lines), daemon=True) for one in programs]
@@ -157,13 +160,18 @@ def _alone(args: argparse.Namespace) -> Proof:
     from proof.schedules.run import Folder, run
     from proof.schedules.shrink import shrink
 
-    plan = make(args.seed) if args.plan is None else read(json.loads(args.plan.read_text("utf-8")))
+    try:
+        plan = make(args.seed) if args.plan is None else read(json.loads(args.plan.read_text("utf-8")))
+    except (OSError, ValueError, LookupError, TypeError) as fault:
+        raise BadArgument(f"--plan {args.plan} holds no plan: {fault}") from None
     if args.keep is not None:
-        plan = plan.only([int(n) for n in args.keep.split(",") if n.strip()])
+        plan = plan.only(_numbers(args.keep, len(plan.actions)))
     proof = Proof("schedules")
     started = time.monotonic()
     with Folder() as folder:
         if args.shrink:
+            if not run(plan, folder).broken:
+                raise BadArgument("it does not fail: there is nothing to make small")
             keep, broken = shrink(plan, lambda fewer: run(fewer, folder).broken)
             _print_plan(plan.only(keep).json(), keep, args)
             proof.violations = [*broken]
@@ -177,6 +185,17 @@ def _alone(args: argparse.Namespace) -> Proof:
     proof.counts = {"steps": verdict.steps, "virtual seconds": verdict.seconds, "digest": verdict.digest}
     proof.counts["seconds a run"] = round((time.monotonic() - started) / 2, 2)
     return proof
+
+
+def _numbers(text: str, most: int) -> list[int]:
+    """Of actions. Raises BadArgument."""
+    try:
+        numbers = [int(one) for one in text.split(",") if one.strip()]
+    except ValueError:
+        numbers = [-1]
+    if not all(0 <= one < most for one in numbers):
+        raise BadArgument(f"--keep takes numbers of actions, from 0 to {most - 1}, such as 1,4,7; not {text!r}")
+    return numbers
 
 
 def _print_plan(plan: Json, keep: list[int], args: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench.house import quantile
+from proof.arguments import BadArgument, above, whole
 from proof.report import Count, Proof
 from proof.soak.evidence import Evidence
 from proof.soak.gauges import Gauges, flatness, load
@@ -29,17 +30,20 @@ ROOM = 4
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of traffic, faults and kills (another one each time; with --quick 1)")
-    parser.add_argument("--minutes", type=float, help="of the storm, a kill every 20 s (10)")
-    parser.add_argument("--calm", type=float, help="minutes of the same traffic without kills behind it (3)")
-    parser.add_argument("--sessions", type=int, help="how many (200)")
-    parser.add_argument("--rate", type=float, help="messages a second (8)")
+    parser.add_argument("--minutes", type=above(0), help="of the storm, a kill every 20 s (10)")
+    parser.add_argument("--calm", type=above(0), help="minutes of the same traffic without kills behind it (3)")
+    parser.add_argument("--sessions", type=whole(), help="how many (200)")
+    parser.add_argument("--rate", type=above(0), help="messages a second (8)")
     parser.add_argument("--keep", type=Path, help="make the files in this directory, and leave them there")
 
 
 def prove(quick: bool, args: argparse.Namespace) -> Proof:
     size = _size(quick, args)
     root = args.keep or Path(tempfile.mkdtemp(prefix="semel-soak-"))
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise BadArgument(f"--keep {root}: {fault.strerror}; give a directory that can be made") from None
     again = f"python -m proof soak --seed {size.seed} --minutes {size.storm / 60:g} --calm {size.calm / 60:g}"
     again += f" --sessions {size.sessions} --rate {size.rate:g}" + (" --quick" if quick else "")
     print(f"soak: {size.storm + size.calm:.0f} s, load {load()}: {again}", flush=True)
@@ -51,7 +55,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
             broken = [*judge(evidence), *soak.broken, *uneven, *_left(soak, one), *_log(one)]
             _tell(soak, evidence, drifts)
         counts = _counts(soak, evidence)
-        return Proof("soak", counts, [f"{line[:MOST]} ({again})" for line in broken])
+        return Proof("soak", counts, [f"{line[:MOST]} ({again})" for line in broken], work="messages")
     finally:
         if args.keep is None:
             shutil.rmtree(root, ignore_errors=True)
