@@ -20,9 +20,10 @@ REFUSED = [
     "power --point=-1", "machines --ledger nonsense", "machines --ledger os:getcwd", "machines --seed 1",
     "machines --machine parts --seed 1 --lives -1", "schedules --seeds 0", "schedules --seeds=-5",
     "schedules --plan /no", "schedules --plan README.md", "schedules --seed 1 --keep a,b",
-    "schedules --seed 1 --keep 999", "schedules --verbose", "schedules --shrink", "schedules --seed 1 --shrink", "soak --keep /etc/passwd",
-    "soak --minutes nan", "soak --minutes 1e999", "soak --rate 0", "soak --sessions x", "mutants --jobs 0",
-    "mutants --only nope", "fuzz nope", "fuzz --seconds 0", "fuzz --replay /nope split", "nothing", "crash power",
+    "schedules --seed 1 --keep 999", "schedules --verbose", "schedules --shrink", "schedules --seed 1 --shrink",
+    "soak --keep /etc/passwd", "soak --minutes nan", "soak --minutes 1e999", "soak --rate 0",
+    "soak --sessions x", "mutants --jobs 0", "mutants --only nope", "fuzz nope", "fuzz --seconds 0",
+    "fuzz --replay /nope split", "nothing", "crash power",
 ]  # fmt: skip
 
 
