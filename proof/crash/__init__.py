@@ -14,7 +14,8 @@ the points of each process, and then once for each point:
     tools     an agent's MCP process (`semel.tools`). The script: the same turn; the agent starts the process anew, and
               calls again.
     exec      the reporter of a command (`semel exec`). The script: a command is run and reported.
-    flush     the reporter that takes over what a killed one left (`semel exec --flush`).
+    flush     the reporter that takes over what a killed one left (`semel exec --flush`), after another one that the
+              gateway refused: its token was none.
     jobs      the supervisor of a background job (`run_in_background`). The script: the agent starts a job and is told
               of its end.
 

@@ -16,7 +16,7 @@ import apsw
 
 from proof.crash import script
 from proof.crash.platforms import Platform
-from proof.crash.world import NODE, World
+from proof.crash.world import World
 from semel.ledger import books
 from semel.ledger.errors import LedgerError
 from semel.ledger.store import Store
@@ -230,6 +230,6 @@ def _reporter(after: Aftermath) -> Iterator[str]:
         yield "a command whose end was known is reported as lost"
     if world.ran > 1 or (world.ran == 0 and after.ends == ["exec.finished"]):
         yield f"a command was run {world.ran} times, and its ends are {after.ends}"
-    left = [one.name for one in (world.house.data / "exec" / NODE).glob("*/run.json")]
+    left = [one.parent.name for one in world.spooled()]
     if left and not world.faults:
         yield f"the spool still holds {left}"

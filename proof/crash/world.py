@@ -156,13 +156,28 @@ class World:
         command = ["exec", "--session", script.SESSION, "--wait", "60", *self._where(), "--", *what]
         await self._report(command, control)
         if self.exec_died:
-            runs = list((self.house.data / "exec" / NODE).glob("*/run.json"))
+            runs = self.spooled()
             self.exec_known = bool(runs)
             ends = [one.parent / f"exec.finished.{state}" for one in runs for state in ("json", "sent")]
             self.exec_finished = any(end.exists() for end in ends)
             flush = ["exec", "--flush", "--wait", "60", *self._where()]
+            if self.process == "flush":
+                await self._is_refused(flush)
             if await self._report(flush, self.control if self.process == "flush" else None):
                 await self._report(flush, None)
+
+    async def _is_refused(self, flush: list[str]) -> None:
+        """A reporter shows a token that is none: whatever it is told, the reports are there for the next one."""
+        runs = self.spooled()
+        token = self.place / "token"
+        token.write_text("not-the-token-of-anybody")
+        await self._report([*flush, "--token-file", str(token)], None, code=int(bool(runs)))
+        if lost := [one.parent.name for one in runs if not one.exists()]:
+            self.faults.append(f"the reports of {lost} were refused, and the spool does not hold them any more")
+
+    def spooled(self) -> list[Path]:
+        """The runs that are not reported to their end."""
+        return sorted((self.house.data / "exec" / NODE).glob("*/run.json"))
 
     @property
     def ran(self) -> int:
@@ -173,17 +188,17 @@ class World:
     def _where(self) -> list[str]:
         return ["--name", NODE, "--data-dir", str(self.house.data)]
 
-    async def _report(self, argv: list[str], control: Control | None) -> bool:
-        """Whether it was killed."""
+    async def _report(self, argv: list[str], control: Control | None, code: int = 0) -> bool:
+        """Whether it was killed. `code`: what it ends with otherwise."""
         told = {"killat": str(control.path)} if control is not None else {}
         life: Life = await self.lives.start("exec", self.place, argv=argv, **told)
         try:
-            code = await life.wait()
+            ended = await life.wait()
         finally:
             life.signal(signal.SIGKILL)
-        killed = code == -signal.SIGKILL and control is not None and control.struck
-        if code and not killed:
-            self.faults.append(f"`semel {argv[0]} {argv[1]}` ended with {code}: {self._exec_log()}")
+        killed = ended == -signal.SIGKILL and control is not None and control.struck
+        if ended != code and not killed:
+            self.faults.append(f"`semel {argv[0]} {argv[1]}` ended with {ended}, not {code}: {self._exec_log()}")
         self.exec_died = self.exec_died or killed
         return killed
 

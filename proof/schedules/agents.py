@@ -70,7 +70,7 @@ class Told:
     """One text that the agent meant for somebody. `whole`: it was told to its end."""
 
     text: str
-    how: Literal["block", "aside", "send", "after"]
+    how: Literal["block", "aside", "send", "after", "insist"]
     to: str | None = None
     whole: bool = False
     broken: bool = False  # its stream broke off, and it was to be told again
@@ -216,6 +216,8 @@ class Process:
             self.signals.put_nowait(stop or Answered("end_turn"))
         if stop is None and done:
             await self._tell_after(done[-1], after)
+        if stop is not None and stop.stop == "cancelled" and self.agent.shape["insists"]:
+            self.outside.run(self._insist(done[-1]), f"agent {self.launch.spawn} insists")
 
     async def _tell_after(self, one: Prompted, steps: list[Json]) -> None:
         for step in steps:
@@ -253,6 +255,8 @@ class Process:
                 self._die(step["die"])
                 return Answered("error", "it is dead")
             await self._step(one, step, at)
+        if self._cancelled.is_set() and self.agent.shape["insists"]:
+            return Answered("cancelled")
         return None
 
     async def _step(self, one: Prompted, step: Json, at: int) -> None:
@@ -379,13 +383,24 @@ class Process:
     async def orphan(self, seconds: float) -> None:
         """Its MCP process was not killed with it, and speaks for a turn that is nobody's any more."""
         await asyncio.sleep(seconds)
+        with contextlib.suppress(Gone):
+            self.disk.orphans.append(await self._unasked(f"An orphan of {self.launch.spawn} speaks."))
+
+    async def _insist(self, one: Prompted) -> None:
+        """It was cancelled and said so, and a call of its tool comes all the same."""
+        told = Told(self._text(one, "insist"), "insist")
+        one.told.append(told)
+        await asyncio.sleep(0.005 + self.outside.lag(0.5))
+        with contextlib.suppress(Gone):
+            told.answer = await self._unasked(told.text)
+
+    async def _unasked(self, text: str) -> Json:
         self.disk.calls += 1
         params = {
             "token": self.launch.token, "conn": f"conn{self.launch.spawn}", "call": f"o{self.disk.calls}",
-            "name": "send_message", "arguments": {"text": f"An orphan of {self.launch.spawn} speaks."}, "meta": {},
+            "name": "send_message", "arguments": {"text": text}, "meta": {},
         }  # fmt: skip
-        with contextlib.suppress(Gone):
-            self.disk.orphans.append(await self.agent.door("call", params))
+        return dict(await self.agent.door("call", params))
 
     async def _emit(self, data: Json) -> None:
         await asyncio.sleep(self.outside.lag(self.agent.shape["slow"]))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from proof.schedules.platforms import TAKEN, Platform, Post
 from semel.gateway.ports import Safety
 from semel.law.verbatim import normal
 from semel.ledger import books
+from semel.ledger.speak import REISSUE
 from semel.ledger.sql import Tx, queries
 
 if TYPE_CHECKING:
@@ -26,6 +29,11 @@ STANDS = ("done", "failed", "cancelled")
 def judge(world: World) -> list[str]:
     """Broken promises, one line each."""
     return [*world.faults, *_Judge(world).all()]
+
+
+def _instant(key: str) -> int:
+    """The due time of a firing, in seconds."""
+    return int(datetime.fromisoformat(key).timestamp())
 
 
 class _Judge:
@@ -44,6 +52,10 @@ class _Judge:
         self.events = self._rows(
             "SELECT e.*, h.turn, h.wakes, h.session FROM event e LEFT JOIN hearing h ON h.event = e.id ORDER BY e.id"
         )
+        self.listed = {
+            row["event"] for row in self._rows("SELECT event FROM quarantine UNION SELECT event FROM command")
+        }
+        self.listed |= {part["failed"] for part in self.parts}
         self.fallen = {part["claim"] for part in self.parts if part["state"] in ("rejected", "dropped")}
         self.marks = self._marks()
         self.prompts = self._prompts()
@@ -60,6 +72,7 @@ class _Judge:
     def all(self) -> Iterator[str]:
         yield from self.books()
         yield from self.heard()
+        yield from self.fired()
         yield from self.bound()
         yield from self.asked()
         yield from self.said()
@@ -113,6 +126,10 @@ class _Judge:
 
     def bound(self) -> Iterator[str]:
         for event in self.events:
+            if event["session"] is None and event["id"] not in self.listed:
+                yield f"law 1: event {event['id']} ({event['key']}) is heard in no session, and nobody is shown it"
+            if event["key"] in self.world.people.automatic and event["wakes"]:
+                yield f"law 2: event {event['id']} ({event['key']}), which a program wrote, wakes its session"
             if event["session"] is None or event["turn"] is None:
                 if event["wakes"]:
                     yield f"law 2: event {event['id']} ({event['key']}) wakes its session, and no turn took it"
@@ -123,10 +140,28 @@ class _Judge:
                 yield f"law 3: event {event['id']} is bound to turn {event['turn']} of attempts {states}"
         for root, attempts in self.roots.items():
             for before, after in pairwise(attempts):
+                if before["stopped"]:
+                    yield f"law 9: turn {before['id']} was stopped, and turn {after['id']} tries it again"
                 if before["tools"] and after["how"] in ("start", "restart"):
                     yield f"law 9: root {root} began anew although turn {before['id']} had started a tool"
             if not any(e["turn"] in {t["id"] for t in attempts} for e in self.events):
                 yield f"law 2: nobody asked for turn {root}"
+
+    def fired(self) -> Iterator[str]:
+        """Laws 1 and 2: what fell due was heard under its due time, or people were told that it was missed."""
+        for row in self._rows("SELECT * FROM schedule WHERE form = 'every'"):
+            every, name = int(row["spec"].rstrip("s")), row["name"]
+            due = set(range(row["anchor"] // 1000 + every, row["due"] // 1000, every))
+            fired = {_instant(event["key"]) for event in self.events if event["source"] == f"schedule:{name}"}
+            said = re.compile(rf"Schedule {name}: (\d+) firings? ")
+            missed = sum(int(found[1]) for entry in self.entries if (found := said.match(entry["text"])))
+            if fired - due:
+                yield f"law 2: schedule {name} ({row['spec']}) fired at {sorted(fired - due)}, when it was not due"
+            if len(fired & due) + missed != len(due):
+                yield (
+                    f"law 1: schedule {name} ({row['spec']}, {row['downtime']}) was due {len(due)} times: "
+                    f"{len(fired)} firings were heard, and people were told of {missed} more"
+                )
 
     # ------------------------------------------------------------ laws 3 and 9: what agents were asked
 
@@ -175,6 +210,41 @@ class _Judge:
             yield from self._twice(key, own)
         for root, prompts in self.prompts.items():
             yield from self._missing(root, prompts)
+        yield from self._fallen_echoes()
+        yield from self._whole()
+        yield from self._after_the_end()
+
+    def _fallen_echoes(self) -> Iterator[str]:
+        """A text that equals one that had not arrived is no echo of it: it has to leave itself."""
+        of = {part["id"]: part["claim"] for part in self.parts}
+        fell: dict[int, int] = {}  # claim: when people were told that a part of it was rejected or dropped
+        for entry in self.entries:
+            more = json.loads(entry["more"] or "{}")
+            if more.get("kind") in ("delivery.rejected", "delivery.dropped") and more["part"] in of:
+                fell.setdefault(of[more["part"]], entry["at"])
+        for claim in self.claims.values():
+            when = fell.get(claim["echo_of"])
+            if claim["outcome"] == "echo" and claim["reason"] != REISSUE and when is not None and when < claim["at"]:
+                yield f"law 5: {claim['text']!r} was taken for an echo of claim {claim['echo_of']}, which had fallen"
+
+    def _whole(self) -> Iterator[str]:
+        """Law 7: the parts of a text are the text. (Where a fence is cut, its parts hold more than it.)"""
+        parts: defaultdict[int, list[Json]] = defaultdict(list)
+        for part in sorted(self.parts, key=lambda part: int(part["n"])):
+            parts[part["claim"]].append(part)
+        for id, mine in parts.items():
+            claim, texts = self.claims[id], [json.loads(part["op"]).get("text", "") for part in mine]
+            if claim["kind"] == "text" and "```" not in claim["text"] and "".join(texts) != claim["text"]:
+                yield f"law 7: {claim['text']!r} leaves for {claim['dest']} as {texts}"
+
+    def _after_the_end(self) -> Iterator[str]:
+        """Law 10: what a cancelled turn calls afterwards is not said."""
+        for claim in self.claims.values():
+            turn = self.turns.get(claim["turn"])
+            if claim["how"] != "tool" or claim["outcome"] == "refused" or turn is None or turn["state"] != "cancelled":
+                continue
+            if claim["at"] > turn["ended"]:
+                yield f"law 10: {claim['text']!r} was said for turn {turn['id']}, which was cancelled before"
 
     def _made_up(self, key: str, entries: list[Json]) -> Iterator[str]:
         mine = [told for one in self.world.disk.prompts if one.session == key for told in one.told]
@@ -260,6 +330,7 @@ class _Judge:
             json.loads(e["more"] or "{}").get("part") for e in self.entries if '"delivery.' in (e["more"] or "")
         )
         for platform in self.world.platforms.values():
+            yield from platform.broken
             taken = Counter(post.key for post in platform.log)
             yield from self._posts(platform, by_key)
             yield from self._order(platform, by_key)
@@ -300,11 +371,19 @@ class _Judge:
         return said and part["receipt"] is None and not set(tried) & TAKEN
 
     def _order(self, platform: Platform, by_key: dict[str, Json]) -> Iterator[str]:
-        """Parts leave in the order of their line; a marked repeat joined its tail."""
+        """Parts leave in the order of their line; a marked repeat joined its tail. What may be late there is not asked
+        for, and the line goes on meanwhile."""
+        late = {key for key, tried in platform.tried.items() if "late" in tried}
+        waits = platform.safety is Safety.RECONCILABLE
         by_address: defaultdict[str, list[Post]] = defaultdict(list)
         seen: set[str] = set()
         for post in platform.log:
-            if post.key in by_key and not by_key[post.key]["marked"] and post.key not in seen:
+            if (
+                post.key in by_key
+                and not by_key[post.key]["marked"]
+                and post.key not in seen
+                and (waits or post.key not in late)
+            ):
                 by_address[post.address].append(post)
                 seen.add(post.key)
         for address, posts in by_address.items():

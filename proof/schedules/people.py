@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from proof.schedules.wires import Gone, Outside, Pipe
 from semel.faces.view import View
@@ -16,8 +16,10 @@ from semel.gateway.ports import Heard, Incoming, Person
 if TYPE_CHECKING:
     from proof.schedules.world import World
 
+T = TypeVar("T")
 Json = dict[str, Any]
 AGAIN = 0.7  # seconds until a client asks again
+PATIENCE = 5.0  # the longest that a watcher waits until it looks again for a gateway that is gone, in seconds
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Watcher:
         self._away = asyncio.Event()
         self.come()
         self._line = 0  # the number of its connection
+        self._vain = 0  # how often it found nobody since
 
     def __repr__(self) -> str:
         return f"<Watcher of {self.session}, {self.view!r}{', away' if self.away else ''}>"
@@ -66,7 +69,7 @@ class Watcher:
         while True:
             await self._there.wait()
             await self._connected()
-            await asyncio.sleep(0.02 + self.world.outside.lag(0.4))
+            await asyncio.sleep(0.02 + self.world.outside.lag(0.4) + min(PATIENCE, 0.01 * self._vain))
 
     async def _connected(self) -> None:
         self._line += 1
@@ -74,6 +77,7 @@ class Watcher:
         pipe = Pipe(self.world.outside, lambda frame: self._take(frame, line))
         over = asyncio.Event()
         gateway = self.world.gateway
+        self._vain = self._vain + 1 if gateway is None else 0
         if gateway is None:
             return
         stream = self.world.ask(lambda: _follow(gateway, self.session, after, pipe, over))
@@ -136,6 +140,7 @@ class People:
         self.said: list[Said] = []
         self.told: dict[str, list[Incoming]] = {name: [] for name in world.platforms}
         self.watchers = [Watcher(world, session) for session in world.rooms]
+        self.automatic: set[str] = set()  # keys of what programs wrote
         self.stopped: set[str] = set()  # sessions where somebody stopped, or began anew
         self._acting = 0
 
@@ -175,10 +180,38 @@ class People:
         _, name, address = room.split(":")
         platform = self.world.platforms[name]
         key = f"{name}-{action['mark']}"
-        event = Incoming("message", key, address, Person("ann", "Ann"), f"please look at {action['mark']} now")
+        bot = action.get("bot", False)
+        event = Incoming("message", key, address, Person("ann", "Ann", bot), f"please look at {action['mark']} now")
+        if bot:
+            self.automatic.add(key)
         for _ in range(action.get("copies", 1)):
             platform.tell(event)
             self.told[name].append(event)
+
+    async def _garble(self, action: Json) -> None:
+        """The platform tells of something that nobody can read."""
+        name = self.world.rooms[action["room"]].split(":")[1]
+        event = Incoming("unreadable", f"{name}-{action['mark']}", raw=b"{half of it", why="it breaks off")
+        self.world.platforms[name].tell(event)
+        self.told[name].append(event)
+
+    async def _series(self, action: Json) -> None:
+        """Somebody makes a schedule, and pauses it much later."""
+        name, session, every = f"series{action['room']}", self.world.rooms[action["room"]], f"{action['every']}s"
+
+        async def make(gateway: Gateway) -> Any:
+            text, downtime = "look at the clock", action["downtime"]
+            return await gateway.schedules.add(name, text, session=session, every=every, downtime=downtime)
+
+        await self._persist(lambda: self._there(make))
+        await asyncio.sleep(action["for"])
+        await self._persist(lambda: self._there(lambda gateway: gateway.schedules.pause(name)))
+
+    async def _there(self, deed: Callable[[Gateway], Awaitable[T]]) -> T:
+        gateway = self.world.gateway
+        if gateway is None:
+            raise Gone
+        return await deed(gateway)
 
     async def _say(self, action: Json) -> None:
         session, mark = self.world.rooms[action["room"]], action["mark"]
@@ -221,7 +254,7 @@ class People:
                 one.answers.append((heard.status, heard.event))
         one.done = True
 
-    async def _persist(self, ask: Callable[[], Awaitable[Heard]]) -> Heard:
+    async def _persist(self, ask: Callable[[], Awaitable[T]]) -> T:
         while True:
             try:
                 await asyncio.sleep(self.outside.lag())
@@ -253,7 +286,12 @@ class People:
     async def _stop(self, action: Json) -> None:
         session = self.world.rooms[action["room"]]
         self.stopped.add(session)
-        await self._once(lambda gateway: gateway.stop_turn(session, "Ann"))
+
+        async def stop(gateway: Gateway) -> None:
+            await gateway.stop_turn(session, "Ann")
+            self.world.happens("stop")
+
+        await self._once(stop)
 
     async def _busy(self, action: Json) -> None:
         await self._once(lambda gateway: gateway.set_busy(self.world.rooms[action["room"]], action["mode"]))

@@ -2,7 +2,8 @@
 
 `shape` is how the world is built; `actions` are what is left out one by one when a failure is shrunk:
 
-    {"do": "hear", "at", "room", "mark", "copies"?}             somebody writes on the room's platform
+    {"do": "hear", "at", "room", "mark", "copies"?, "bot"?}     somebody writes on the room's platform; or a program
+    {"do": "garble", "at", "room", "mark"}                      the platform tells of what nobody can read
     {"do": "say", "at", "room", "mark", "lose"?, "drop"?, "again"?, "other"?, "busy"?}     somebody says it by the API:
              requests lost, answers lost, repeats after the answer, and once with other content under the same key
     {"do": "report", "at", "room", "mark", "wakes"}             a machine reports
@@ -10,13 +11,14 @@
     {"do": "script", "room", "n", "steps"}                      what the agent does with its n-th prompt there
     {"do": "fault", "channel", "n", "what", "after"?, "slow"?}  what the n-th attempt on a platform meets
     {"do": "trouble", "channel", "n", "lost"?, "again"?, "most"?}   what the n-th poll of a platform meets
-    {"do": "crash", "when": {"at" | "step" | "commit" | "take" ...}, "down", "orphan"?}
+    {"do": "crash", "when": {"at" | "step" | "commit" | "take" | "stop" ...}, "down", "orphan"?}
     {"do": "restart", "at", "grace", "down"}                    a clean stop and the next start
     {"do": "stop", "at", "room"}                                a person stops the turn
     {"do": "busy", "at", "room", "mode"}
     {"do": "blink", "at", "room", "for"}                        a watcher is away, and comes back with its rev
     {"do": "decide", "at", "what"}                              a person settles what is held
     {"do": "fires", "at", "room", "mark"}                       a schedule of the configuration
+    {"do": "series", "at", "room", "every", "downtime", "for"}  a schedule by the API, paused so many seconds later
 
 `at` is in virtual seconds. In its place may stand `when`: the n-th thing "told" by an agent, "answer" of one,
 "prompt" or "commit"; `then` so many seconds later; at the latest `until`.
@@ -64,6 +66,7 @@ def make(seed: int) -> Plan:
     for room in range(len(shape["rooms"])):
         actions += _talk(chance, shape, room, marks)
         actions += _scripts(chance, shape, room)
+    actions += _series(chance, shape)
     actions += _disorder(chance, shape)
     return Plan(seed, shape, tuple(_at_moments(chance, actions)))
 
@@ -107,6 +110,7 @@ def _shape(chance: random.Random) -> Json:
             "repeats": chance.random() < 0.6,
             "slow": chance.choice((0.02, 0.3, 1.0)),
             "deaf": chance.random() < 0.1,
+            "insists": chance.random() < 0.6,
         },
     }
 
@@ -125,12 +129,31 @@ def _talk(chance: random.Random, shape: Json, room: int, marks: Any) -> list[Jso
         if chance.random() < 0.15:
             out.append({"do": "report", "at": at, "room": room, "mark": mark, "wakes": chance.random() < 0.4})
         elif shape["rooms"][room] != "web" and chance.random() < 0.7:
-            out.append({"do": "hear", "at": at, "room": room, "mark": mark, "copies": 1 + (chance.random() < 0.1)})
+            out.append({"do": "hear", "at": at, "room": room, "mark": mark, "copies": 1 + (chance.random() < 0.1),
+                        "bot": chance.random() < 0.06})  # fmt: skip
         else:
             out.append({"do": "say", "at": at, "room": room, "mark": mark, **_api(chance)})
     if chance.random() < 0.12:
         out.append({"do": "fires", "at": int(2 + _at(chance)), "room": room, "mark": f"q{next(marks)}"})
+    if shape["rooms"][room] != "web" and chance.random() < 0.06:
+        out.append({"do": "garble", "at": _at(chance), "room": room, "mark": f"q{next(marks)}"})
     return out
+
+
+def _series(chance: random.Random, shape: Json) -> list[Json]:
+    """A schedule, and a gateway that is down while it falls due: long enough for firings that count as missed."""
+    if chance.random() > 0.06:
+        return []
+    room, every = chance.randrange(len(shape["rooms"])), chance.choice((25, 90, 90))
+    downtime = chance.choice(("skip", "skip", "once", "all", "all"))
+    made, dies = _at(chance), 20 + 60 * chance.random()
+    back = dies + 65 + 195 * chance.random()
+    if chance.random() < 0.5:  # so late after the last of each 90 s that all of them count as missed
+        back = made + chance.choice((90, 180)) + 63 + 24 * chance.random()
+    return [
+        {"do": "series", "at": made, "room": room, "every": every, "downtime": downtime, "for": 400.0},
+        {"do": "crash", "when": {"at": round(dies, 3)}, "down": round(back - dies, 3)},
+    ]
 
 
 def _api(chance: random.Random) -> Json:
@@ -188,11 +211,13 @@ def _send(chance: random.Random, shape: Json, k: int) -> list[Json]:
     sent: Json = {"send": k, "announced": chance.random() < 0.8, "twice": chance.random() < 0.15}
     if shape["side"] and chance.random() < 0.4:
         sent["to"] = "side"
-    match chance.choice(("nothing", "same", "more", "other", "aside")):
+    match chance.choice(("nothing", "same", "same later", "more", "other", "aside")):
         case "aside" if shape["side"] and "to" not in sent:
             return [sent, {"aside": -1}]
         case "same":
             return [sent, {"repeat": -1}]
+        case "same later":
+            return [sent, {"wait": 2.0}, {"repeat": -1}]
         case "more":
             return [sent, {"repeat": -1, "tail": " And that is not all."}]
         case "other":
@@ -204,16 +229,22 @@ def _send(chance: random.Random, shape: Json, k: int) -> list[Json]:
 def _disorder(chance: random.Random, shape: Json) -> list[Json]:
     out: list[Json] = []
     for name in sorted({*shape["rooms"], *(["chat"] if shape["side"] else [])} - {"web"}):
+        refuses = chance.random() < 0.06
         for n in range(6):
-            if chance.random() < 0.16:
-                out.append({"do": "fault", "channel": name, "n": n, **_fault(chance)})
+            if refuses and chance.random() < 0.6:
+                out.append({"do": "fault", "channel": name, "n": n, "what": "reject"})
+            elif chance.random() < 0.16:
+                out.append({"do": "fault", "channel": name, "n": n, **_fault(chance, name)})
         for n in range(4):
             if chance.random() < 0.2:
                 out.append({"do": "trouble", "channel": name, "n": n, **_trouble(chance)})
     for _ in range(chance.choice((0, 0, 1, 1, 1, 2, 3))):
         out.append({"do": "crash", "when": _when(chance, shape), "down": round(0.5 + 2 * chance.random(), 3),
                     "orphan": chance.random() < 0.3})  # fmt: skip
-    return out + _deeds(chance, range(len(shape["rooms"])))
+    out += _deeds(chance, range(len(shape["rooms"])))
+    if any(one["do"] == "stop" for one in out) and chance.random() < 0.5:
+        out.append({"do": "crash", "when": {"stop": 1}, "down": round(0.5 + chance.random(), 3)})
+    return out
 
 
 def _deeds(chance: random.Random, rooms: range) -> list[Json]:
@@ -222,7 +253,7 @@ def _deeds(chance: random.Random, rooms: range) -> list[Json]:
     mode = chance.choice(("steer", "queue", "interrupt"))
     for share, action in (
         (0.12, {"do": "restart", "at": _at(chance), "grace": chance.choice((0.1, 5.0)), "down": 0.6}),
-        (0.25, {"do": "stop", "at": _at(chance), "room": chance.choice(rooms)}),
+        (0.35, {"do": "stop", "at": _at(chance), "room": chance.choice(rooms)}),
         (0.15, {"do": "busy", "at": _at(chance), "room": chance.choice(rooms), "mode": mode}),
         (0.6, {"do": "blink", "at": _at(chance), "room": chance.choice(rooms), "for": round(0.3 * chance.random(), 3)}),
         (0.4, {"do": "blink", "at": _at(chance), "room": chance.choice(rooms), "for": round(4 * chance.random(), 3)}),
@@ -235,8 +266,9 @@ def _deeds(chance: random.Random, rooms: range) -> list[Json]:
     return out
 
 
-def _fault(chance: random.Random) -> Json:
-    what = chance.choice(FAULTS) if chance.random() < 0.9 else None
+def _fault(chance: random.Random, channel: str) -> Json:
+    late = ("late", "late") if channel == "mail" else ()  # where it is asked for afterwards
+    what = chance.choice(FAULTS + late) if chance.random() < 0.9 else None
     fault: Json = {"what": what} if what else {"slow": chance.choice((1.0, 8.0))}
     if what == "limit":
         fault["after"] = chance.choice((0.5, 4.0, 30.0))

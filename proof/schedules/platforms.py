@@ -17,10 +17,14 @@ from semel.gateway.ports import Caps, Inbox, Incoming, NotSent, Offline, Op, Per
 
 Json = dict[str, Any]
 
+SETTLE = 1.0  # seconds after an attempt when the reconcilable platform knows whether it has the message
+LATE = 0.9 * SETTLE  # when a message arrives there that was given up at once
+MILLISECOND = 0.001  # the gateway's clock is no finer
 FLIGHT = 0.3  # the longest that a request is under way, in seconds: shorter than any restart, and than `settle`
 TAKEN = frozenset({"drop", "error after", "hang after"})
 """Faults that strike after the platform took the message."""
-FAULTS = ("lose", "drop", "refuse", "limit", "reject", "error", "error after", "hang", "hang after")
+FAULTS = ("lose", "drop", "refuse", "limit", "reject", "error", "error after", "hang", "hang after", "late")
+"""What an attempt may meet. "late": its answer is lost at once, and it arrives LATE seconds after it left."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,9 @@ class Platform:
     attempts: int = 0
     tried: dict[str, list[str]] = field(default_factory=dict)  # key: what each attempt met
     refused: set[str] = field(default_factory=set)  # keys that it said a definite no to
+    waits: dict[str, float] = field(default_factory=dict)  # key: before when it asked not to be tried again
+    late: list[tuple[float, Op, int]] = field(default_factory=list)  # (when it arrives, what, the attempt's number)
+    broken: list[str] = field(default_factory=list)  # promises that it saw broken
     updates: list[Incoming] = field(default_factory=list)
     acknowledged: int = 0
     polls: int = 0
@@ -72,22 +79,46 @@ class Platform:
         fault = self.faults.get(n, {})
         answer: asyncio.Future[Receipt] = self.outside.loop.create_future()
         self.tried.setdefault(op.key, []).append(fault.get("what", "fine"))
+        self._told_to_wait(op)
+        if fault.get("what") == "late":
+            self.late.append((self.outside.loop.time() + LATE, op, n))
+            self.outside.later(LATE, self._land)
         self.outside.later(self.outside.lag(FLIGHT), self._arrives, op, n, fault, answer)
         return answer
 
-    def _arrives(self, op: Op, n: int, fault: Json, answer: asyncio.Future[Receipt]) -> None:
-        what = fault.get("what")
+    def _told_to_wait(self, op: Op) -> None:
+        early = self.waits.pop(op.key, 0.0) - self.outside.loop.time()
+        if early > MILLISECOND and not op.marked:  # a person may have it sent at once
+            self.broken.append(f"law 7: {self.name} is asked for {op.text!r} {early:.3f} s before it said it may be")
+
+    def _land(self) -> None:
+        """What was late is there from its time on, whoever asks."""
+        now = self.outside.loop.time()
+        there = [one for one in self.late if one[0] <= now]
+        self.late = [one for one in self.late if one[0] > now]
+        for _, op, n in there:
+            self._took(op, n)
+
+    def _took(self, op: Op, n: int) -> Post:
         self.at_take(self, n, "before")
-        post = self._take(op) if what is None or what in TAKEN else None
-        if post is not None:
-            self.at_take(self, n, "after")
+        post = self._take(op)
+        self.at_take(self, n, "after")
+        return post
+
+    def _arrives(self, op: Op, n: int, fault: Json, answer: asyncio.Future[Receipt]) -> None:
+        what, post = fault.get("what"), None
+        self._land()
+        if what is None or what in TAKEN:
+            post = self._took(op, n)
+        elif what != "late":
+            self.at_take(self, n, "before")
         if what == "reject":
             self.refused.add(op.key)
         if what not in ("hang", "hang after"):
             seconds = fault.get("slow", 0.0) + self.outside.lag(FLIGHT)
-            self.outside.later(seconds, self._answers, post, fault, answer)
+            self.outside.later(seconds, self._answers, op, post, fault, answer)
 
-    def _answers(self, post: Post | None, fault: Json, answer: asyncio.Future[Receipt]) -> None:
+    def _answers(self, op: Op, post: Post | None, fault: Json, answer: asyncio.Future[Receipt]) -> None:
         match fault.get("what"):
             case None:
                 assert post is not None
@@ -95,7 +126,10 @@ class Platform:
             case "refuse":
                 settle(answer, fault=NotSent("connection refused"))
             case "limit":
-                settle(answer, fault=NotSent("429 Too Many Requests", fault.get("after", 3.0)))
+                seconds = fault.get("after", 3.0)
+                if not answer.done():
+                    self.waits[op.key] = self.outside.loop.time() + seconds
+                settle(answer, fault=NotSent("429 Too Many Requests", seconds))
             case "reject":
                 settle(answer, fault=Rejected("403 Forbidden"))
             case what:
@@ -115,6 +149,7 @@ class Platform:
         return post
 
     def find(self, op: Op) -> Receipt | None:
+        self._land()
         return next((Receipt(post.id) for post in self.log if post.key == op.key), None)
 
     # ------------------------------------------------------------ what people do there
@@ -141,7 +176,7 @@ class SeededChannel:
         if platform.safety is Safety.IDEMPOTENT:
             usual["key_life"] = 100_000.0
         if platform.safety is Safety.RECONCILABLE:
-            usual |= {"settle": 1.0, "finds": True}
+            usual |= {"settle": SETTLE, "finds": True}
         self.caps = Caps(safety=platform.safety, **(usual | facts))
 
     def __repr__(self) -> str:

@@ -83,7 +83,15 @@ class World:
         self._doomed: Json | None = None  # a crash that is due at the end of this step
         self._requests: dict[Life, list[asyncio.Future[Any]]] = {}
         self._moments = [(n, one) for n, one in enumerate(plan.actions) if "when" in one and "at" not in one["when"]]
-        self.happened: dict[str, int] = {"step": 0, "commit": 0, "ack": 0, "prompt": 0, "answer": 0, "told": 0}
+        self.happened: dict[str, int] = {
+            "step": 0,
+            "commit": 0,
+            "ack": 0,
+            "prompt": 0,
+            "answer": 0,
+            "told": 0,
+            "stop": 0,
+        }
         self.rooms = [_room(n, name) for n, name in enumerate(plan.shape["rooms"])]
         self.platforms = {name: self._platform(name) for name in CHANNELS if self._used(name)}
         self.disk = Disk()
@@ -195,6 +203,7 @@ class World:
         self.agent.kill_all()
         for platform in self.platforms.values():
             platform.news.clear()
+            platform.waits.clear()  # it may have died with the answer
         for request in self._requests.pop(life, []):
             settle(request, fault=Gone("the gateway died"))
         return life
@@ -320,6 +329,8 @@ class World:
         if busy := self.people.busy():
             return busy
         for platform in self.platforms.values():
+            if platform.late:
+                return f"{len(platform.late)} messages are on their way to {platform!r}"
             if platform.left():
                 return f"{platform!r} has {platform.left()} updates that nobody took"
         for sql, what in _RESTLESS.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from proof.arguments import BadArgument
 from proof.mutants import main, patches, trial
 from proof.mutants.patches import BadHeader, DoesNotApply, Mutant
 
@@ -110,7 +111,7 @@ def test_a_mutant_that_survives_and_one_that_is_broken_are_violations(monkeypatc
 def test_an_unknown_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     main.options(parser)
-    with pytest.raises(SystemExit, match="no mutant 'no-such-fault'"):
+    with pytest.raises(BadArgument, match="no mutant 'no-such-fault'"):
         main.prove(False, parser.parse_args(["--only", "no-such-fault"]))
     proof = main.prove(True, parser.parse_args(["--list"]))
     assert proof.holds

@@ -1,0 +1,86 @@
+"""The machines find out who breaks a law, and say in words what broke."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proof.machines.ledger import Ledger
+from proof.machines.machine import LedgerMachine
+from proof.machines.main import PLANS, Plan, Task, counts, one
+from proof.machines.sqlite import SqliteLedger
+from semel.gateway.permissions import Permissions
+from semel.law import wake
+from semel.ledger import hear
+
+
+class StopsNobody(SqliteLedger):
+    """A ledger that does not keep that a person stopped a turn."""
+
+    def stop(self, session: int, by: str) -> None:
+        self.write(lambda tx: None)
+
+
+class KeepsNoConflict(SqliteLedger):
+    """A ledger that answers other content with "conflict", and does not record it."""
+
+    def hear(self, event: hear.Event, to: Any) -> hear.Outcome:
+        done = super().hear(event, to)
+        if done.status == "conflict":
+            self.write(lambda tx: tx._cursor.execute("DELETE FROM conflict"))
+            self._changes = []
+        return done
+
+
+class ForgetsEvents(SqliteLedger):
+    """A ledger that deletes the keys of what a deleted session heard."""
+
+    def erase(self, session: int) -> str:
+        self.write(lambda tx: tx._cursor.execute("UPDATE event SET key = NULL WHERE payload IS NULL"))
+        return super().erase(session)
+
+
+class KeepsNothingUnreadable(SqliteLedger):
+    """A ledger that says that it kept what nobody can read."""
+
+    def quarantined(self) -> list[int]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (StopsNobody, "a person stopped the turn of"),
+        (KeepsNoConflict, "was not recorded"),
+        (ForgetsEvents, "was heard before"),
+        (KeepsNothingUnreadable, "what cannot be read was not kept"),
+    ],
+)
+def test_what_broke_is_said_in_words(make: type[Ledger], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = PLANS["ledger"]
+    broken = type("Broken", (LedgerMachine,), {"make": make})
+    monkeypatch.setitem(PLANS, "ledger", Plan(broken, plan.lives, plan.steps, 1, 1))
+    assert any(words in one(Task("ledger", seed)).broken for seed in range(12))
+
+
+def test_an_answer_that_leaves_its_request_open_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answered(self: Permissions, item: int, option: str | None) -> None:
+        for request in self.open.values():
+            if request.item == item:
+                self._answer(request.asked, option)
+
+    monkeypatch.setattr(Permissions, "answered", answered)
+    assert one(Task("permissions", 0)).broken
+
+
+def test_a_wake_that_is_put_off_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def woken(now: int, pending: wake.Wake | None, pause: wake.Pause) -> wake.Wake:
+        return wake.Wake(now + pause.debounce, pending.since if pending is not None else now)
+
+    monkeypatch.setattr(wake, "woken", woken)
+    assert "longer than it may" in one(Task("turns", 0)).broken
+
+
+def test_the_seeds_are_counted_in_words() -> None:
+    assert next(iter(counts([], ["ledger"], 7))) == "seeds (of each machine from 7 on)"

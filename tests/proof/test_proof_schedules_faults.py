@@ -1,0 +1,121 @@
+"""The platforms and the judge of the schedules: what they see that the gateway alone could not tell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("greenlet")
+
+from proof.schedules.loop import SeededLoop
+from proof.schedules.plan import CHANNELS, Plan, make
+from proof.schedules.platforms import LATE, SETTLE, Platform
+from proof.schedules.run import Folder, run
+from proof.schedules.wires import Outside
+from semel.gateway.ports import NotSent, Op, Receipt, Safety, Unknown
+
+Json = dict[str, Any]
+OP = Op("key-1", "post", "r0", "a text")
+
+
+@pytest.fixture
+def loop() -> Iterator[SeededLoop]:
+    made = SeededLoop(1, 10_000)
+    yield made
+    made.abandon()
+    made.close()
+
+
+def platform(loop: SeededLoop, **fault: Any) -> Platform:
+    return Platform("mail", Safety.RECONCILABLE, Outside(loop, 1), faults={0: fault})
+
+
+def until(loop: SeededLoop, over: Callable[[], bool]) -> None:
+    loop.drive(over)
+
+
+def at(loop: SeededLoop, seconds: float) -> None:
+    loop.call_later(seconds - loop.time(), lambda: None)
+    until(loop, lambda: loop.time() >= seconds)
+
+
+def fault_of(answer: asyncio.Future[Receipt]) -> BaseException | None:
+    return answer.exception()
+
+
+def test_what_is_late_is_not_there_before_its_time_and_is_found_from_it_on(loop: SeededLoop) -> None:
+    mail = platform(loop, what="late")
+    answer = mail.request(OP)
+    until(loop, answer.done)
+    assert isinstance(fault_of(answer), Unknown)
+    assert mail.find(OP) is None
+    at(loop, SETTLE)
+    assert LATE < SETTLE and mail.find(OP) == Receipt("mail1")
+    assert [post.key for post in mail.log] == ["key-1"] and not mail.late
+
+
+@pytest.mark.parametrize(("again", "broken"), [(3.0, 1), (5.0, 0)])
+def test_an_attempt_before_the_time_that_a_platform_asked_for_is_a_broken_promise(
+    loop: SeededLoop, again: float, broken: int
+) -> None:
+    mail = platform(loop, what="limit", after=4.0)
+    answer = mail.request(OP)
+    until(loop, answer.done)
+    assert isinstance(fault_of(answer), NotSent)
+    at(loop, again)
+    mail.request(OP)
+    assert len(mail.broken) == broken
+
+
+# ---------------------------------------------------------------- whole runs, of plans made for them
+
+SHAPE: Json = {
+    **make(0).shape, "rooms": ["mail"], "narration": "all", "busy": "queue", "side": False, "heartbeat": False,
+    "max_len": None, "idle": 600.0, "forgets": dict.fromkeys(CHANNELS, False), "echoes": dict.fromkeys(CHANNELS, False),
+    "agent": {"name": "", "memory": "new", "replays": "at once", "repeats": False, "slow": 0.02, "deaf": False,
+              "insists": False},
+}  # fmt: skip
+
+
+def looked(*actions: Json, sql: str, agent: Json | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """What is broken in a run of these actions, and what its ledger says."""
+    shape = SHAPE | {"agent": SHAPE["agent"] | (agent or {})}
+    with Folder() as folder:
+        verdict = run(Plan(7, shape, actions), folder)
+        return verdict.broken, folder.look.execute(sql).fetchall()
+
+
+def test_a_schedule_that_fell_due_while_nobody_was_there_is_told_as_missed() -> None:
+    broken, told = looked(
+        {"do": "series", "at": 1.0, "room": 0, "every": 90, "downtime": "skip", "for": 400.0},
+        {"do": "crash", "when": {"at": 60.0}, "down": 110.0},
+        sql="SELECT text FROM entry WHERE more LIKE '%schedule.missed%'",
+    )
+    assert broken == []
+    assert told == [("Schedule series0: 1 firing was missed; they are skipped.",)]
+
+
+def test_what_a_program_wrote_does_not_wake_and_what_nobody_can_read_is_kept() -> None:
+    broken, events = looked(
+        {"do": "hear", "at": 1.0, "room": 0, "mark": "q1", "bot": True},
+        {"do": "garble", "at": 2.0, "room": 0, "mark": "q2"},
+        sql="SELECT e.key, h.wakes, q.event IS NOT NULL FROM event e LEFT JOIN hearing h ON h.event = e.id "
+        "LEFT JOIN quarantine q ON q.event = e.id ORDER BY e.id",
+    )
+    assert broken == []
+    assert events == [("mail-q1", 0, 0), ("mail-q2", None, 1)]
+
+
+def test_a_call_behind_a_cancelled_turn_is_refused() -> None:
+    broken, claims = looked(
+        {"do": "hear", "at": 1.0, "room": 0, "mark": "q1"},
+        {"do": "script", "room": 0, "n": 0, "steps": [{"wait": 5.0}, {"say": 0}]},
+        {"do": "stop", "at": 3.0, "room": 0},
+        sql="SELECT how, outcome, reason FROM claim WHERE text LIKE '%insist%'",
+        agent={"insists": True},
+    )
+    assert broken == []
+    assert claims == [("tool", "refused", "its turn was cancelled")]
