@@ -90,7 +90,8 @@ class PeopleMachine(Counted):
             return
         was = self.known.pop((channel, account), None)
         left = self.ledger.remove_person(channel, account)
-        assert (left is None) == (was is None)
+        told = f"{channel}:{account} was {'not ' if was is None else ''}known, and removing it said {left}"
+        assert (left is None) == (was is None), told
 
     @rule(channel=CHANNELS, name=st.sampled_from(["", "", *NAMES]), role=ROLES, lasts=st.sampled_from([1_000, 600_000]))
     def a_code_is_made(self, channel: str, name: str, role: law.Role, lasts: int) -> None:
@@ -122,7 +123,8 @@ class PeopleMachine(Counted):
     @rule(data=st.data())
     def the_owner_voids_a_code(self, data: st.DataObject) -> None:
         issued = data.draw(st.sampled_from(self.codes))
-        assert self.ledger.void(issued.code.id) == (issued.state == "open")
+        done = self.ledger.void(issued.code.id)
+        assert done == (issued.state == "open"), f"a code that is {issued.state} was {'' if done else 'not '}made void"
         issued.state = "void" if issued.state == "open" else issued.state
 
     @rule(ms=st.sampled_from([1, 999, 1_000, 600_000]))
@@ -134,22 +136,24 @@ class PeopleMachine(Counted):
         shown = law.show_code(signs)
         drawn = data.draw(st.sampled_from([shown, shown.replace("-", " "), f" {signs}\n", shown.replace("0", "O")]))
         written = drawn.lower() if low else drawn.replace("1", "l")
-        assert law.given_code(written) == (signs, False)
-        assert law.given_code(f"/pair {written}") == (signs, True)
-        assert law.code_in(f"{written} please") is None
+        for text, meant in ((written, (signs, False)), (f"/pair {written}", (signs, True))):
+            assert law.given_code(text) == meant, f"{text!r} is the code {signs}, and is read as {law.given_code(text)}"
+        assert law.code_in(f"{written} please") is None, f"{written!r} with a word beside it is taken for a code"
 
     def _is_listed(self, channel: str, account: str) -> bool:
         known = self.known.get((channel, account))
         return known is not None and known.origin == "config"
 
     def _same(self, people: list[Account]) -> None:
-        assert {(one.channel, one.id): one for one in people} == self.known
+        told = {(one.channel, one.id): one for one in people}
+        assert told == self.known, f"known are {list(told.values())}, and {list(self.known.values())} should be"
 
     @invariant()
     def a_name_has_one_role_and_a_code_is_used_once(self) -> None:
         self._same(self.ledger.people())
-        assert len({(one.name, one.role) for one in self.known.values()}) == len({o.name for o in self.known.values()})
-        assert len(self.used) == len(set(self.used))
+        names = {(one.name, one.role) for one in self.known.values()}
+        assert len(names) == len({name for name, _ in names}), f"one name has two roles: {sorted(names)}"
+        assert len(self.used) == len(set(self.used)), f"a code was used twice: {self.used}"
 
 
 OPTIONS = ("allow_once", "allow_always", "reject_once", "reject_always", "other", None)

@@ -29,7 +29,8 @@ TEXTS = (
     "```\na  b\n```",
     "```\na b\n```",
 )
-FORMS = {text: verbatim_digest(text) for text in TEXTS}
+EQUAL = (0, 1, 1, 2, 3, 3, 4, 5)  # which of them are the same words (Law 5); no function says that here
+FORMS = dict(zip(TEXTS, EQUAL, strict=True))
 DESTS = ("home", "room")
 
 
@@ -38,7 +39,7 @@ class Claim:
     """One claim, as a ledger keeps it."""
 
     dest: str
-    form: bytes
+    form: int
     law: echo.Earlier
 
 
@@ -60,24 +61,24 @@ class ClaimMachine(Counted):
         of = echo.original(how=how, turn=self.turn, attempt=self.attempt, earlier=same)
         if of is not None:
             first = self.claims[of]
-            assert (first.dest, first.form) == (dest, FORMS[text]), "an echo of something else"
-            assert first.law.outcome == "said" and first.law.stands, "an echo of what was not said"
+            assert (first.dest, first.form) == (dest, FORMS[text]), "Law 5: an echo of something else"
+            assert first.law.outcome == "said" and first.law.stands, "Law 5: an echo of what was not said"
         outcome: Any = "said" if of is None else "echo"
         self.claims.append(
             Claim(dest, FORMS[text], echo.Earlier(len(self.claims), how, self.turn, outcome, echo_of=of))
         )
         return of is None
 
-    def seen(self) -> Counter[tuple[str, bytes]]:
+    def seen(self) -> Counter[tuple[str, int]]:
         return Counter((c.dest, c.form) for c in self.claims if c.law.outcome == "said")
 
-    def meant(self) -> Counter[tuple[str, bytes]]:
+    def meant(self) -> Counter[tuple[str, int]]:
         """What the plan, up to where the farthest attempt came, means a person to see.
 
         A block that equals what a tool sent there before it is the same thing said twice, not two things.
         """
-        out: Counter[tuple[str, bytes]] = Counter()
-        tools: set[tuple[str, bytes]] = set()
+        out: Counter[tuple[str, int]] = Counter()
+        tools: set[tuple[str, int]] = set()
         for how, text, dest in self.plan:
             what = (dest, FORMS[text])
             if how == "tool":
@@ -115,23 +116,31 @@ class ClaimMachine(Counted):
 
     @rule(text=st.sampled_from(TEXTS), pad=st.sampled_from(["", " ", "\n\n"]))
     def white_space_around_it_changes_nothing(self, text: str, pad: str) -> None:
-        assert verbatim_digest(pad + text + pad) == FORMS[text]
-        assert normal(normal(text)) == normal(text)
+        same = verbatim_digest(pad + text + pad) == verbatim_digest(text)
+        assert same, f"Law 5: {text!r} is other words with {pad!r} around it"
+        assert normal(normal(text)) == normal(text), f"Law 5: the verbatim form of {text!r} has another one"
+
+    @rule(text=st.sampled_from(TEXTS), other=st.sampled_from(TEXTS))
+    def two_texts_are_the_same_words_or_not(self, text: str, other: str) -> None:
+        same, meant = verbatim_digest(text) == verbatim_digest(other), FORMS[text] == FORMS[other]
+        told = f"{text!r} and {other!r} are {'the same' if meant else 'different'} words"
+        assert same == meant, f"Law 5: {told}, and are taken for {'the same' if same else 'different'} ones"
 
     @rule(text=st.sampled_from(["NO_REPLY", " NO_REPLY\n"]), more=st.sampled_from(["", ".", " x"]))
     def only_the_quiet_word_alone_is_quiet(self, text: str, more: str) -> None:
-        assert echo.is_quiet(text + more) == (not more)
+        quiet = echo.is_quiet(text + more)
+        assert quiet == (not more), f"Law 5: {text + more!r} is {'' if quiet else 'not '}taken for the quiet word"
 
     @invariant()
     def people_saw_what_was_meant_each_as_often_as_it_was(self) -> None:
         if not self.fell:
-            assert self.seen() == self.meant(), f"seen {self.seen()}, meant {self.meant()}"
+            assert self.seen() == self.meant(), f"Law 5: seen {self.seen()}, meant {self.meant()}"
 
     @invariant()
     def nothing_is_swallowed(self) -> None:
         """Whatever was rejected later: all that this attempt told was said at least once."""
         short = {(dest, FORMS[text]) for _, text, dest in self.plan[: self.at]} - self.seen().keys()
-        assert not short, f"never said: {short}"
+        assert not short, f"Law 5: never said: {short}"
 
 
 @dataclass
@@ -159,7 +168,7 @@ class CallMachine(Counted):
         number = len(self.calls)
         self.calls.append(Made(meant, tool, echo.EarlierCall(number, f"c{self.conn}", tool, False, of)))
         first = next((made.law.id for made in self.calls if made.meant == meant), None)
-        assert of == (None if first == number else first), f"call {meant} was taken for {of}, and is {first}"
+        assert of == (None if first == number else first), f"Law 5: call {meant} was taken for {of}, and is {first}"
 
     @rule(named=st.booleans())
     def the_agent_calls(self, named: bool) -> None:
@@ -190,7 +199,8 @@ class CallMachine(Counted):
     @invariant()
     def each_call_happens_once(self) -> None:
         happened = [made for made in self.calls if made.law.reissue_of is None]
-        assert sorted(made.meant for made in happened) == list(range(1, self.meant + 1))
+        calls = sorted(made.meant for made in happened)
+        assert calls == list(range(1, self.meant + 1)), f"Law 5: of {self.meant} calls happened {calls}"
 
 
 FIELDS = (
@@ -215,18 +225,22 @@ class IdentityMachine(Counted):
         try:
             identity.check_event_key(key)
         except identity.BadKey:
-            assert not key.isprintable() or any(ord(sign) < 0xA0 for sign in key)
+            bad = not key.isprintable() or any(ord(sign) < 0xA0 for sign in key)
+            assert bad, f"Law 1: the key {key!r} is refused, and nothing is wrong with it"
             return
         known = self.first.setdefault((source, key), which)
         judged = identity.judge_repeat(identity.digest(FIELDS[known]), identity.digest(FIELDS[which]))
-        assert judged == ("duplicate" if SAME[known] == SAME[which] else "conflict")
+        meant = "duplicate" if SAME[known] == SAME[which] else "conflict"
+        assert judged == meant, f"Law 1: {FIELDS[which]} after {FIELDS[known]} is a {meant}, not a {judged}"
 
     @rule(address=st.text(max_size=8))
     def an_address_becomes_a_key_of_its_own(self, address: str) -> None:
         key = identity.escape_address(address)
-        assert identity.unescape_address(key) == address
+        back = identity.unescape_address(key)
+        assert back == address, f"the address {address!r} became the key {key!r}, and that {back!r}"
         assert self.addresses.setdefault(key, address) == address, "two addresses, one key"
         if 0 < len(key) <= 190:
             route = identity.route(f"main:chat:{key}", ["main"], ["chat"], "other")
-            assert (route.agent, route.home) == ("main", f"chat:{address}")
+            right = (route.agent, route.home) == ("main", f"chat:{address}")
+            assert right, f"the session of {address!r} at chat is led to {route}"
             identity.check_session_key(f"main:chat:{key}")

@@ -73,11 +73,12 @@ class CostMachine(Counted):
 
     @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=5), many=st.integers(1, 12))
     def grows_old(self, keys: Sequence[str], many: int) -> None:
-        for key in keys * many:
+        for key in list(keys) * many:
             self._message(key, 0)
 
     @rule(key=st.sampled_from(KEYS), tools=st.sampled_from(TOOLS))
     def is_asked(self, key: str, tools: int) -> None:
+        self._message(key, 0)  # it is told what was said at its home meanwhile, which is work of that
         cost, young = self._message(key, tools), self.young[key, tools]
         assert cost <= MOST * young, (
             f"message {self.said} costs {cost} steps, and one to {key!r} with {tools} tool calls cost {young}"
@@ -104,9 +105,10 @@ class CostMachine(Counted):
         answer = {"role": "agent", "text": f"answer {self.said:6}"}
         model.take(run, Began(slot, "message", answer), Ended(slot, {}), now=True)
         model.finish(run, "answered")
-        for _ in range(4):
+        while True:
             model.depart(4)
+            if not model.sent:  # all of it has left
+                return ledger.steps - before
             for one in model.sent:
                 model.settle(one, "receipt")
             model.sent.clear()
-        return ledger.steps - before

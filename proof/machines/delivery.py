@@ -55,8 +55,11 @@ class PartMachine(Counted):
         was = self.state
         done = law.step(was, event)
         self.state = done.state
-        assert ("advance" in done.effects) == (was in law.IN_LINE and done.state not in law.IN_LINE)
-        assert ("tell" in done.effects) == (done.state in TOLD)
+        leaves = was in law.IN_LINE and done.state not in law.IN_LINE
+        what = f"Law 7: {event} made {was} {done.state}"
+        assert ("advance" in done.effects) == leaves, f"{what}, and its line {'stays' if leaves else 'moves on'}"
+        tells = done.state in TOLD
+        assert ("tell" in done.effects) == tells, f"{what}, and people are {'not told' if tells else 'told'}"
         if "clear doubt" in done.effects:
             self.first = None
         if event == "silence":

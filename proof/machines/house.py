@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any, TypeVar
+from unicodedata import normalize
 from unittest import mock
 
 from proof.machines.ledger import Claim, Ledger, Make
@@ -81,7 +83,8 @@ class Client:
 
     def apply(self, changes: list[Json]) -> None:
         for change in changes:
-            assert change["rev"] > self.rev or change["op"] == "session", f"{self!r} was sent {change} again"
+            again = f"Law 8: {self!r} was sent {change} again"
+            assert change["rev"] > self.rev or change["op"] == "session", again
             self.rev = max(self.rev, change["rev"])
             what = {k: v for k, v in change.items() if k != "op"}
             match change["op"]:
@@ -91,7 +94,7 @@ class Client:
                     self.items[what["id"]] = what
                 case "append" | "output":
                     which = self.entries[what["seq"]] if change["op"] == "append" else self.items[what["id"]]
-                    assert which.get("live"), f"{change} for what is final"
+                    assert which.get("live"), f"Law 8: {change} was sent for what is final"
                     which["text"] += what["text"]
                     which["rev"] = what["rev"]
                 case "session":
@@ -107,20 +110,31 @@ class Client:
             self.rev = found[0]
 
     def equals(self, snapshot: Json) -> None:
-        assert self.rev == snapshot["rev"]
-        assert self.session == snapshot["session"]
-        assert [self.entries[n] for n in sorted(self.entries)] == snapshot["entries"]
-        assert [self.items[n] for n in sorted(self.items)] == sorted(snapshot["items"], key=lambda i: i["id"])
+        """Law 8: what a watcher has is what the ledger holds."""
+        entries = [self.entries[n] for n in sorted(self.entries)]
+        items = [self.items[n] for n in sorted(self.items)]
+        held = sorted(snapshot["items"], key=lambda i: i["id"])
+        assert self.rev == snapshot["rev"], f"Law 8: a watcher is at rev {self.rev}, its session at {snapshot['rev']}"
+        assert self.session == snapshot["session"], _unlike("session", [self.session], [snapshot["session"]])
+        assert entries == snapshot["entries"], _unlike("entry", entries, snapshot["entries"])
+        assert items == held, _unlike("item", items, held)
+
+
+def _unlike(what: str, seen: list[Json], held: list[Json]) -> str:
+    """The first of them that a watcher sees otherwise than the ledger holds it."""
+    one, other = next(pair for pair in zip_longest(seen, held) if pair[0] != pair[1])
+    return f"Law 8: a watcher sees the {what} {one}, and the ledger holds {other}"
 
 
 @dataclass
 class Process:
-    """One start of an agent."""
+    """One start of an agent. `turn`: the newest one it was asked for."""
 
     spawn: int
     session: str
     token: bytes
     live: bool = True
+    turn: int | None = None
     viewing: Viewing = field(default_factory=Viewing)
     slots: show.Slots = field(default_factory=show.Slots)
     used: int = 0  # slots of its fold
@@ -163,12 +177,38 @@ class House:
         self.clients: dict[int, Client] = {}  # sent every change
         self.absent: dict[int, Client] = {}  # comes back now and then
         self.heads: dict[int, tuple[int, int]] = {}  # the highest (seq, rev) seen
-        self.told_at: dict[str, int] = {}  # session -> claims made before it was there
+        self.told_at: dict[str, int] = {}  # session -> claims made before it was there, or before it began anew
+        self.gone: set[str] = set()  # sessions that are deleted, and nothing was heard there since
+        self.erases = False  # something was deleted: some texts are not there any more
+        self.telling: dict[int, set[int]] = {}  # notices that the agent of a session is still to be told of
+        self.judged = 0  # claims whose echo was held against its original
 
     def tell(self) -> None:
-        """The changes of the transaction before reach whoever watches."""
+        """The changes of the transaction before reach whoever watches; nobody watches what is deleted."""
+        gone = {self.ids[key] for key in self.gone}
         for session, change in self.ledger.changes():
-            self.clients.setdefault(session, Client()).apply([dict(change)])
+            if session not in gone:
+                client = self.clients.setdefault(session, Client())
+                self._notes(session, client, change)
+                client.apply([dict(change)])
+
+    def _notes(self, session: int, client: Client, change: Json) -> None:
+        """A notice of what did not get through is to be told to the agent, unless a new chapter begins first."""
+        if change["op"] == "session" and change.get("chapter", 1) > client.session.get("chapter", 1):
+            self.telling.pop(session, None)
+        failed = change["op"] == "entry" and str(change.get("kind")).startswith("delivery.")
+        if failed and change["role"] == "notice" and change["seq"] not in client.entries:
+            self.telling.setdefault(session, set()).add(change["seq"])
+
+    def is_to_be_told(self, session: int, chapter: int) -> None:
+        """The newest entry is a notice for the agent; of an earlier chapter it is told nothing."""
+        client = self.clients[session]
+        if client.session.get("chapter", 1) == chapter:
+            self.telling.setdefault(session, set()).add(max(client.entries))
+
+    def was_told(self, session: int, seqs: list[int]) -> None:
+        """A turn ended whose prompt told the agent of these."""
+        self.telling.get(session, set()).difference_update(seqs)
 
     def seen(self, result: T) -> T:
         """What a transaction came to; watchers were told."""
@@ -179,31 +219,58 @@ class House:
         return hear.To(key, "main", HOMES[key], pause=PAUSES.get(key, AT_ONCE), steers=steers)
 
     def hear(self, event: hear.Event, *keys: str, steering: Collection[str] = ()) -> hear.Outcome:
-        before = max((claim.id for claim in self.ledger.claims()), default=0)
+        before = self._newest()
         done = self.seen(self.ledger.hear(event, [self.to(k, k in steering) for k in keys]))
         for key in keys:
-            if key not in self.ids and (session := self.ledger.find(key)) is not None:
+            if (key not in self.ids or key in self.gone) and (session := self.ledger.find(key)) is not None:
                 self.ids[key] = session
                 self.told_at[key] = before
+                if key in self.gone:
+                    self._begins_anew(key)
         return done
+
+    def _newest(self) -> int:
+        """The newest claim."""
+        return max((claim.id for claim in self.ledger.claims()), default=0)
+
+    def delete(self, key: str) -> None:
+        """A session is deleted: whoever watches it goes."""
+        session = self.ids[key]
+        assert self.ledger.delete(session), f"{key} was there, and could not be deleted"
+        self.gone.add(key)
+        self.erases = True
+        self.clients.pop(session, None)
+        self.telling.pop(session, None)
+        self.tell()
+
+    def _begins_anew(self, key: str) -> None:
+        """Something was heard in a session that was deleted: who watches it now begins with what is there."""
+        session = self.ids[key]
+        snapshot = self.ledger.snapshot(session)
+        self.gone.discard(key)
+        self.clients[session] = Client()
+        self.clients[session].start(snapshot)
+        self.heads[session] = (len(snapshot["entries"]), self.heads.get(session, (0, 0))[1])
 
     # ------------------------------------------------------------ what must hold
 
     def check(self) -> None:
         broken = self.ledger.broken()
-        assert not broken, broken
+        assert not broken, f"a book does not hold: {broken}"
         for session, client in self.clients.items():
             snapshot = self.ledger.snapshot(session)
             client.equals(snapshot)
             head = (len(snapshot["entries"]), snapshot["rev"])
             old = self.heads.get(session, (0, 0))
-            assert head[0] >= old[0] and head[1] >= old[1], "a number went back"
+            assert head[0] >= old[0] and head[1] >= old[1], "Law 4: a number went back"
             self.heads[session] = head
             _revs(snapshot)
         claims = self.ledger.claims()
         self._received(claims)
         _said_again(claims)
-        _echoes(claims)
+        _echoes(claims, self.judged)
+        self.judged = max((claim.id for claim in claims), default=0)
+        _whole(self.ledger, claims)
         _reserved(self.ledger, claims)
         _outputs(self.ledger)
 
@@ -219,21 +286,33 @@ class House:
         for claim in claims:
             if claim.outcome == "said" and claim.dest is not None:
                 said.setdefault(claim.dest, []).append((claim.id, claim.text))
-        stands: dict[tuple[int, str | None], list[str]] = {}
+        stands: dict[tuple[int, str | None], list[tuple[int, str]]] = {}
         for entry in self.ledger.claimed():
-            stands.setdefault((entry.session, entry.dest), []).append(entry.text)
+            stands.setdefault((entry.session, entry.dest), []).append((entry.claim, entry.text))
         for key, session in self.ids.items():
-            home = HOMES[key] or f"session:{key}"
-            want = [text for claim, text in said.get(home, []) if claim > self.told_at[key]]
-            assert stands.get((session, home), []) == want, f"{key} does not know what was said at its home"
+            if key not in self.gone:
+                home = HOMES[key] or f"session:{key}"
+                want = [one for one in said.get(home, []) if one[0] > self.told_at[key]]
+                has = [one for one in stands.get((session, home), []) if one[0] > self.told_at[key]]
+                assert self._alike(want, has), (
+                    f"Law 6: {key} does not know what was said at its home: {has}, not {want}"
+                )
+
+    def _alike(self, want: list[tuple[int, str]], has: list[tuple[int, str]]) -> bool:
+        """The same claims with the same texts, but for those that were deleted with another session."""
+        if not self.erases or want == has:
+            return want == has
+        same = [n for n, _ in want] == [n for n, _ in has]
+        return same and all(a == b or not a for (_, a), (_, b) in zip(want, has, strict=True))
 
 
 def _revs(snapshot: Json) -> None:
     """One rev per change: no two things changed last with the same one."""
     revs = [row["rev"] for row in (*snapshot["entries"], *snapshot["items"])]
-    assert len(revs) == len(set(revs)), "two things changed with one rev"
-    assert max(revs, default=0) <= snapshot["rev"]
-    assert all(row["born"] <= row["rev"] for row in (*snapshot["entries"], *snapshot["items"]))
+    assert len(revs) == len(set(revs)), "Law 8: two things changed with one rev"
+    assert max(revs, default=0) <= snapshot["rev"], "Law 8: something changed with a rev its session has not come to"
+    born = all(row["born"] <= row["rev"] for row in (*snapshot["entries"], *snapshot["items"]))
+    assert born, "Law 8: something changed last before it was there"
 
 
 def _said_again(claims: list[Claim]) -> None:
@@ -247,17 +326,39 @@ def _said_again(claims: list[Claim]) -> None:
             mine = [c for c in group if c.turn == turn]
             lost = sum(c.turn is not None and c.turn < turn and c.outcome == "said" and not c.fallen for c in group)
             again = sum(c.outcome == "said" for c in mine)
-            assert again <= max(0, len(mine) - lost), f"turn {turn} said {again} of {len(mine)} again; {lost} were said"
+            too = f"Law 5: turn {turn} said {again} of {len(mine)} again; {lost} were said"
+            assert again <= max(0, len(mine) - lost), too
 
 
-def _echoes(claims: list[Claim]) -> None:
-    """Law 5: an echo is of the same text, said there before, in the same root."""
+def _echoes(claims: list[Claim], judged: int) -> None:
+    """Law 5: an echo is of the same text, said there before, in the same root.
+
+    Of claims after `judged`, which were made in this step, the original stands: it may fall later.
+    """
     known = {claim.id: claim for claim in claims}
     for claim in claims:
         if claim.outcome == "echo" and claim.digest is not None and claim.echo_of is not None:
             first = known[claim.echo_of]
             same = (first.root, first.dest, first.digest) == (claim.root, claim.dest, claim.digest)
-            assert same and first.id < claim.id, f"claim {claim.id} is called an echo of {first}"
+            assert same and first.id < claim.id, f"Law 5: claim {claim.id} is called an echo of {first}"
+            fell = claim.id > judged and (first.fallen or first.outcome != "said")
+            assert not fell, f"Law 5: claim {claim.id} is called an echo of what nobody got: {first}"
+
+
+def _whole(ledger: Ledger, claims: list[Claim]) -> None:
+    """Law 7: the parts of what was said carry all of it, but for white space; a fence that is cut is dressed."""
+    sent: dict[int, list[str | None]] = {}
+    for part in ledger.parts():
+        sent.setdefault(part.claim, []).append(part.text)
+    for claim in claims:
+        texts = sent.get(claim.id, [])
+        if claim.outcome == "said" and "```" not in claim.text and None not in texts and texts:
+            less = f"Law 7: claim {claim.id} says {claim.text!r}, and its parts {texts}"
+            assert _letters("".join(text or "" for text in texts)) == _letters(claim.text), less
+
+
+def _letters(text: str) -> str:
+    return normalize("NFC", "".join(text.split()))
 
 
 def _reserved(ledger: Ledger, claims: list[Claim]) -> None:
@@ -270,18 +371,18 @@ def _reserved(ledger: Ledger, claims: list[Claim]) -> None:
         p.id for p in parts
         if p.n == 0 and quiet[p.claim] == "withdrawn" and p.state in there and p.claim not in removed
     ]  # fmt: skip
-    assert not left, f"parts {left} stay"
+    assert not left, f"Law 6: what is reserved in parts {left} is not needed, and stays"
     held = [part.id for part in parts if part.state == "held"]
-    assert not held, f"parts {held} say nothing, and ask a person"
+    assert not held, f"Law 7: parts {held} say nothing, and ask a person"
 
 
 def _outputs(ledger: Ledger) -> None:
     """Law 8: for tool output, head + stated gap + tail of the stored whole."""
     for item, whole in ledger.outputs():
         tail = item.get("tail") or ""
-        assert item["text"] == whole[: len(item["text"])], "a head that is not the beginning"
-        assert len(item["text"]) + item.get("gap", 0) + len(tail) == len(whole), "characters are missing unsaid"
-        assert not tail or whole.endswith(tail), "a tail that is not the end"
+        assert item["text"] == whole[: len(item["text"])], "Law 8: a head that is not the beginning"
+        assert len(item["text"]) + item.get("gap", 0) + len(tail) == len(whole), "Law 8: characters are missing unsaid"
+        assert not tail or whole.endswith(tail), "Law 8: a tail that is not the end"
 
 
 @contextmanager

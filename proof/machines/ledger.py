@@ -19,7 +19,8 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim. `turn_how`: how its attempt began; `fallen`: a part of it was rejected or dropped."""
+    """One claim. `turn_how`: how its attempt began; `fallen`: a part of it was rejected or dropped; `late`: made after
+    its turn had finished (Law 10)."""
 
     id: int
     root: int | None
@@ -32,14 +33,20 @@ class Claim:
     reason: str | None
     echo_of: int | None
     fallen: bool
+    late: bool
 
 
 @dataclass(frozen=True)
 class Part:
+    """One part. `text`: what the platform is given; None: that is no text, or its session was deleted. `receipt`: what
+    the platform gave back for it."""
+
     id: int
     claim: int
     n: int
     state: str
+    text: str | None
+    receipt: str | None
 
 
 @dataclass(frozen=True)
@@ -63,10 +70,18 @@ class Ledger(Protocol):
     def close(self) -> None: ...
 
     # ---- events and sessions
+    def unusable(self, channel: str, event: hear.Event, why: str) -> str:
+        """A channel tells of what nobody can read: "quarantined", or "duplicate", or "conflict"."""
+        ...
+
     def hear(self, event: hear.Event, to: Sequence[hear.To]) -> hear.Outcome: ...
     def answer(self, session: int, item: int, option: str | None, by: str, digest: bytes) -> answers.Answer: ...
     def set_about(self, session: int, fields: Json) -> None: ...
     def new_chapter(self, session: int) -> None: ...
+    def delete(self, session: int) -> bool: ...
+    def erase(self, session: int) -> str:
+        """One piece of the content of a deleted session goes: "more", "later" (something still leaves) or "done"."""
+        ...
 
     # ---- turns
     def begin(
@@ -83,6 +98,7 @@ class Ledger(Protocol):
     ) -> Slots: ...
     def release(self, fence: turns.Fence) -> None: ...
     def cancel_put_off(self, session: int, by: str) -> bool: ...
+    def stop(self, session: int, by: str) -> None: ...
 
     # ---- agents and what they call
     def spawn(self, session: int, agent: str, gateway: str, token: bytes) -> int: ...
@@ -126,6 +142,18 @@ class Ledger(Protocol):
     def parts(self) -> list[Part]: ...
     def claimed(self) -> list[Entry]:
         """The entries that have a claim."""
+        ...
+
+    def conflicts(self) -> list[tuple[int, bytes]]:
+        """What contradicted which event: (event, digest of the other content)."""
+        ...
+
+    def quarantined(self) -> list[int]:
+        """The events that nobody could read."""
+        ...
+
+    def holds(self, text: str) -> list[str]:
+        """The tables in which a text stands, in whatever column."""
         ...
 
     def outputs(self) -> list[tuple[Json, str]]:

@@ -59,13 +59,14 @@ class LedgerMachine(Counted):
             self.model.begin(key)
 
     @rule(
-        key=st.sampled_from([None, "m1", "m2", "m3"]), text=TEXTS, wakes=st.booleans(), served=st.booleans(),
+        key=st.sampled_from([None, "m1", "m2", "m3"]), text=TEXTS, wakes=st.sampled_from([True, False, None]),
+        served=st.booleans(),
         to=st.lists(KEYS, min_size=1, max_size=3, unique=True), source=st.sampled_from(["api", "node"]),
         busy=st.sampled_from([None, None, *MODES]), later=st.sampled_from([0, 0, 400, 5_000]),
     )  # fmt: skip
     def hears(
-        self, key: str | None, text: str, wakes: bool, served: bool, to: list[str], source: str, busy: Busy | None,
-        later: int,
+        self, key: str | None, text: str, wakes: bool | None, served: bool, to: list[str], source: str,
+        busy: Busy | None, later: int,
     ) -> None:  # fmt: skip
         acts = self.model.hear(source, key, text, to, wakes, busy)
         self.model.house.now += later
@@ -80,6 +81,25 @@ class LedgerMachine(Counted):
     @rule(key=KEYS)
     def the_gateway_dies_before_it_asks(self, key: str) -> None:
         self.model.begin_and_die(key)
+
+    @rule(key=st.sampled_from(["u1", "u2"]), text=TEXTS)
+    def nobody_can_read_it(self, key: str, text: str) -> None:
+        self.model.unreadable(key, text)
+
+    @rule(key=KEYS, sure=st.integers(0, 3))
+    def someone_deletes(self, key: str, sure: int) -> None:
+        if sure == 3:
+            self.model.delete(key)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), dies=st.sampled_from([None, False, True]))
+    def someone_stops_what_runs(self, data: st.DataObject, dies: bool | None) -> None:
+        """Its agent obeys later, or dies before it does, alone or with its gateway."""
+        run = self._run(data)
+        self.model.stop_running(run.begun.key)
+        if dies is not None:
+            self.model.restart() if dies else self.model.die(run, shown=True)
+            self.model.begin(run.begun.key)
 
     @rule(key=KEYS)
     def someone_stops_what_waits(self, key: str) -> None:
@@ -192,16 +212,48 @@ class LedgerMachine(Counted):
 
     @precondition(lambda self: self.model.runs)
     @rule(
-        data=st.data(), how=st.sampled_from(["answered", "answered", "answered", "errored", "cancelled", "overloaded"])
-    )
-    def ends(self, data: st.DataObject, how: str) -> None:
+        data=st.data(), how=st.sampled_from(["answered", "answered", "answered", "errored", "cancelled", "overloaded"]),
+        fails=st.booleans(), asked=st.booleans(),
+    )  # fmt: skip
+    def ends(self, data: st.DataObject, how: str, fails: bool, asked: bool) -> None:
+        """`fails`: something did meanwhile, that its agent is to be told of; `asked`: it is asked again at once."""
         run = self._run(data)
+        if fails:
+            self.model.show(run, show.Notice("It did not get through.", "retry", tell=True))
         for slot in list(run.speech.open):
             self.model.take(run, Ended(slot, {"partial": True} if how != "answered" else {}), now=False)
         if how == "overloaded":
             self.model.put_off(run)
         else:
             self.model.finish(run, how)
+        if asked:
+            self.model.hear("api", None, "go on", [run.begun.key], True)
+            self.model.begin(run.begun.key)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data())
+    def a_later_message_joins(self, data: st.DataObject) -> None:
+        """One message waits for the next turn, and the one after it joins this one, which ends."""
+        run = self._run(data)
+        key = run.begun.key
+        self.model.hear("api", None, "and then", [key], True, "queue")
+        self.model.hear("api", None, "no, wait", [key], True, "steer")
+        self.model.join(run)
+        self.model.finish(run, "answered")
+        self.model.begin(key)
+
+    @precondition(lambda self: {"chat", "chat-too", "mail"} & self.model.runs.keys())
+    @rule(data=st.data(), what=st.sampled_from(["refused", "refused", "receipt"]))
+    def it_says_again_what_came_to_nothing(self, data: st.DataObject, what: str) -> None:
+        """A tool tells its person something, its platform refuses that, and then it is said once more."""
+        run = self.model.runs[data.draw(st.sampled_from(sorted({"chat", "chat-too", "mail"} & self.model.runs.keys())))]
+        text = f"told {run.fresh()}"
+        self.model.call(run.process, text, "c1", None, "text", text, None)
+        self.model.depart(3)
+        for one in [one for one in self.model.sent if one.op.get("text") == text]:
+            self.model.settle(one, what)
+        slot = run.fresh()
+        self.model.take(run, Began(slot, "message", {"role": "agent", "text": text}), Ended(slot, {}), now=True)
 
     @precondition(lambda self: self.model.runs)
     @rule(data=st.data(), shown=st.booleans(), again=st.booleans(), restored=st.booleans(), all=st.integers(0, 5))
@@ -239,7 +291,7 @@ class LedgerMachine(Counted):
         asked = [
             (s, i) for s, c in house.clients.items() for i in c.items.values() if i["kind"] in ("permission", "ask")
         ]
-        session = data.draw(st.sampled_from(sorted(house.ids.values())))
+        session = data.draw(st.sampled_from(sorted(house.clients)))
         if asked and option is not None:
             self.model.answer(*data.draw(st.sampled_from(asked)), option)
         elif mode is not None:
@@ -268,8 +320,9 @@ class LedgerMachine(Counted):
 
     @rule(limit=st.sampled_from([2, 5, 1000, 1000]))
     def watchers_come_back(self, limit: int) -> None:
-        for session in self.model.house.ids.values():
-            self.model.house.come_back(session, limit)
+        for key, session in self.model.house.ids.items():
+            if key not in self.model.house.gone:
+                self.model.house.come_back(session, limit)
 
     @invariant()
     def all_books_hold_and_every_view_is_true(self) -> None:

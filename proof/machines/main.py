@@ -28,6 +28,7 @@ from proof.machines.delivery import PartMachine
 from proof.machines.fold import FoldMachine
 from proof.machines.house import short_outputs
 from proof.machines.machine import LedgerMachine
+from proof.machines.permitting import PermissionMachine
 from proof.machines.pool import spread
 from proof.machines.turns import TurnMachine
 from proof.report import Proof
@@ -57,6 +58,7 @@ PLANS = {
     "identity": Plan(IdentityMachine, 60, 40, 1, 8),
     "people": Plan(PeopleMachine, 40, 40, 2, 16),
     "requests": Plan(RequestMachine, 60, 40, 1, 8),
+    "permissions": Plan(PermissionMachine, 30, 40, 1, 8),
 }
 
 
@@ -116,7 +118,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
 
 def counts(results: list[Result], names: list[str], first: int) -> dict[str, int | float | str]:
     """What was run: seeds, lives and steps, and the steps of each machine."""
-    out: dict[str, int | float | str] = {"seeds": len(results), "as the first of them": first}
+    out: dict[str, int | float | str] = {f"seeds (of each machine from {first} on)": len(results)}
     out |= {"lives": sum(one.lives for one in results), "steps": sum(one.steps for one in results)}
     if len(names) > 1:
         out |= {f"of {name}": sum(one.steps for one in results if one.task.name == name) for name in names}

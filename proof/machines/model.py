@@ -6,6 +6,7 @@ Each method is something that happens; it holds the ledger's answer against the 
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from proof.machines.house import CHANNELS, HOMES, RULES, House, Process, Running, refused
@@ -13,6 +14,7 @@ from proof.machines.ledger import Make
 from semel.gateway.speech import Speech
 from semel.law import delivery
 from semel.law import turn as law
+from semel.law.stream import Began
 from semel.law.verbatim import normal
 from semel.ledger import calls, hear, outgoing, show, turns
 from semel.ledger.hear import Outcome as Heard
@@ -38,6 +40,11 @@ class Model:
         self.first: dict[tuple[str, str], tuple[int, bytes]] = {}  # (source, key) -> event, digest
         self.runs: dict[str, Running] = {}
         self.lost: set[str] = set()  # sessions whose turn was cut off
+        self.ended: dict[int, str] = {}  # turns that are over, and how
+        self.stopped: set[str] = set()  # sessions whose running turn a person wanted stopped
+        self.turn: dict[str, int] = {}  # the newest turn of each session
+        self.secrets = 0
+        self.erasing: dict[str, list[str]] = {}  # sessions that are being erased, and what must not stay
         self.stale: list[Running] = []
         self.processes: list[Process] = []
         self.made: dict[tuple[int, str], tuple[bytes, Any]] = {}
@@ -47,31 +54,57 @@ class Model:
     # ------------------------------------------------------------ hearing
 
     def hear(
-        self, source: str, key: str | None, text: str, to: list[str], wakes: bool, busy: Any = None
+        self, source: str, key: str | None, text: str, to: list[str], wakes: bool | None, busy: Any = None
     ) -> list[hear.Addressed]:
-        digest = text.encode()
+        """Something is heard. `wakes` None: a program's message, whose kind says whether it wakes. It does not."""
+        digest = sha256(text.encode()).digest()
         more = {"data": {"n": 10**40, "big": -(2**70)}} if key else None
-        event = hear.Event(source, key, "message" if wakes else "reaction", text, digest, "anna", more, wakes, busy)
+        kind, automatic = "reaction" if wakes is False else "message", wakes is None
+        event = hear.Event(source, key, kind, text, digest, "anna", more, wakes, busy, automatic)
         done = self.house.hear(event, *to, steering=self.runs.keys())
         known = self.first.get((source, key)) if key is not None else None
         if known is not None:
-            assert (done.event, done.first) == known
-            assert done.status == ("duplicate" if known[1] == digest else "conflict")
-            assert done.woken == ()
+            self._again(done, (source, key), known, digest)
             return []
-        assert done.status == "accepted"
-        assert done.woken == (tuple(self.house.ids[k] for k in to) if wakes else ())
+        assert done.status == "accepted", f"Law 1: {(source, key)} is new, and was answered with {done.status!r}"
+        due = tuple(self.house.ids[k] for k in to) if wakes else ()
+        assert done.woken == due, f"Law 2: {kind} by {'a program' if automatic else 'a person'} woke {done.woken}"
         if key is not None:
             self.first[source, key] = done.event, digest
-        self.waits(done, to, wakes)
+        self.waits(done, to, bool(wakes))
         for session, what in zip(to, done.addressed, strict=True):
             running = session in self.runs or session in self.lost
-            assert what.act in ("wake", None) or running, "nothing runs there"
+            assert what.act in ("wake", None) or running, f"Law 2: {what.act} where nothing runs, in {session}"
             if what.act == "steer":
                 self.steering[session].add(done.event)
             if what.waiting is not None:
-                assert what.place == len(self.shown[session] & set(self.waiting[session]))
+                place = len(self.shown[session] & set(self.waiting[session]))
+                assert what.place == place, f"its place in the line of {session} is {place}, not {what.place}"
         return list(done.addressed)
+
+    def _again(self, done: Heard, name: tuple[str, str | None], known: tuple[int, bytes], digest: bytes) -> None:
+        """Law 1: a repeat is answered with the first outcome; other content is recorded beside it."""
+        status = "duplicate" if known[1] == digest else "conflict"
+        assert done.status == status, f"Law 1: {name} was heard before: it is a {status}, not {done.status!r}"
+        assert (done.event, done.first) == known, f"Law 1: {name} was answered with another outcome than the first"
+        assert done.woken == (), f"Law 2: {name} woke {done.woken} once more"
+        kept = status == "duplicate" or (done.event, digest) in self.ledger.conflicts()
+        assert kept, f"Law 1: the other content of {name} was not recorded"
+
+    def unreadable(self, key: str, text: str) -> None:
+        """A channel tells of what nobody can read."""
+        digest = sha256(text.encode()).digest()
+        event = hear.Event("channel:chat", key, "unreadable", text, digest, wakes=False)
+        what = self.house.seen(self.ledger.unusable("chat", event, "it is no message"))
+        known = self.first.setdefault(("channel:chat", key), (0, digest))
+        if known[0]:
+            assert what == ("duplicate" if known[1] == digest else "conflict"), f"Law 1: it was kept before: {what}"
+            return
+        assert what == "quarantined", f"Law 1: what cannot be read is quarantined, not {what}"
+        newest = max(self.ledger.quarantined(), default=0)
+        assert newest not in {event for event, _ in self.first.values()}, "Law 1: what cannot be read was not kept"
+        assert newest, "Law 1: what cannot be read was not kept"
+        self.first["channel:chat", key] = newest, digest
 
     def waits(self, done: Heard, to: list[str], wakes: bool) -> None:
         """An event that was accepted waits in these sessions."""
@@ -87,13 +120,14 @@ class Model:
         was = item["state"]
         done = self.house.seen(self.ledger.answer(session, item["id"], option, "page", b"digest"))
         if was != "open":
-            assert done.status == ("already" if was == "answered" else "closed")
+            due = "already" if was == "answered" else "closed"
         elif item["kind"] == "permission" and option == "no":
-            assert done.status == "no such option"
+            due = "no such option"
         else:
-            assert done.status == "answered"
+            due = "answered"
+        assert done.status == due, f"an answer to a request that was {was} is {due!r}, not {done.status!r}"
         if done.heard is not None:
-            assert done.heard.status == "accepted"
+            assert done.heard.status == "accepted", f"Law 1: a first answer was {done.heard.status!r}"
             [key] = [k for k, n in self.house.ids.items() if n == session]
             self.waits(done.heard, [key], True)
 
@@ -109,34 +143,50 @@ class Model:
         idle = next((p for p in self.processes if p.session == key and p.live), None)
         begun = self.house.seen(self.ledger.begin(self.house.ids[key], self.lease, idle.spawn if idle else None))
         if begun is None:
-            assert key in self.runs or not self.waking[key], "a wake was lost"
-            assert key not in self.lost, "an interrupted turn was left alone"
+            assert key in self.runs or not self.waking[key], f"Law 2: a wake of {key} was lost"
+            assert key not in self.lost, f"Law 9: an interrupted turn of {key} was left alone"
             return
-        assert key not in self.runs, "two turns at once"
+        assert key not in self.runs, f"Law 3: two turns at once in {key}"
         if isinstance(begun, turns.Later):
             due = self.house.now + begun.ms
-            assert self.put_off_until[key] == due if key in self.lost else self.waking[key] and begun.ms <= 15_000
+            right = self.put_off_until.get(key) == due if key in self.lost else self.waking[key] and begun.ms <= 15_000
+            assert right, f"Law 2: {key} waits for {begun.ms} ms, and nothing there asks for that"
             return
-        self.put_off_until.pop(key, None)
+        due = self.put_off_until.pop(key, 0)
         if isinstance(begun, turns.GivenUp):
-            assert key in self.lost
-            self.lost.discard(key)
-            self.bound[key] = []
+            assert key in self.lost, f"Law 9: a turn of {key} was given up that was not lost"
+            self._give_up(key, begun.turn)
             return
+        assert due <= self.house.now, f"Law 9: {key} was tried again {due - self.house.now} ms before its time"
         self._binds(key, begun)
         self._ask(begun, idle or self._start(key), restored, complete, unable)
 
+    def _give_up(self, key: str, turn: int) -> None:
+        """It was failed, or a person had stopped it: here that is not told apart."""
+        self.lost.discard(key)
+        self.bound[key] = []
+        self.ended[turn] = "over"
+        self.stopped.discard(key)
+
     def _binds(self, key: str, begun: turns.Begun) -> None:
         events = [e.event for e in begun.events]
+        silent = self.house.telling.get(begun.session, set()) - {t.seq for t in begun.told}
+        self.turn[key] = begun.turn
+        assert not silent, f"Law 7: the agent of {key} is never told of the notices {sorted(silent)}"
         if begun.attempt == 1:
-            assert self.waking[key], "a turn that nobody asked for"
-            assert sorted(events) == sorted(self.waiting[key])
+            assert self.waking[key], f"Law 2: a turn of {key} that nobody asked for"
+            waits = sorted(self.waiting[key])
+            assert sorted(events) == waits, f"Law 3: the turn of {key} took {events}, and {waits} waited"
             self.bound[key], self.waiting[key], self.waking[key] = events, [], set()
+            self.stopped.discard(key)
             self.steering[key] = set()
         else:
-            assert key in self.lost
-            assert events == self.bound[key], "a retry runs over other events"
+            assert key in self.lost, f"Law 9: a turn of {key} is tried again that was not lost"
+            assert key not in self.stopped, f"Law 9: a person stopped the turn of {key}, and it is tried again"
+            assert events == self.bound[key], f"Law 3: a retry in {key} runs over {events}, not {self.bound[key]}"
             self.lost.discard(key)
+            if begun.lost is not None:
+                self.ended[begun.lost] = "lost"
 
     def begin_and_die(self, key: str) -> None:
         """The gateway dies when the turn has begun and its agent was not asked yet: that was no attempt."""
@@ -149,9 +199,11 @@ class Model:
             return
         self._binds(key, begun)
         again = self.house.seen(self.ledger.begin(self.house.ids[key], self.lease))
-        assert isinstance(again, turns.Begun)
-        assert (again.turn, again.attempt) == (begun.turn, begun.attempt)
-        assert [e.event for e in again.events] == self.bound[key]
+        assert isinstance(again, turns.Begun), f"Law 2: what was begun in {key}, and never asked, is {again}"
+        same = (again.turn, again.attempt) == (begun.turn, begun.attempt)
+        assert same, f"Law 9: in {key} an agent that was never asked made an attempt"
+        took = [e.event for e in again.events]
+        assert took == self.bound[key], f"Law 3: the turn of {key} took {took}, and {self.bound[key]} were bound to it"
         with refused(turns.Fenced):
             fence = turns.Fence(begun.session, begun.turn, begun.epoch)
             self.ledger.asked(fence, "start", 1, "m", {})
@@ -177,6 +229,7 @@ class Model:
             end = show.End("errored", "error", nxt.why or "it could not be started")
             self.house.seen(self.ledger.finish(run.fence, run.caller, ops, show.Slots(), end))
             self.bound[begun.key] = []
+            self.ended[begun.turn] = "failed"
             return
         process.viewing.begin(run.speech, begun.turn)
         run.slots = show.Slots(items={s: i for s, i in process.slots.items.items() if s in process.viewing.kinds})
@@ -185,12 +238,14 @@ class Model:
         self.house.tell()
         run.speech.hold_back(self.ledger.said_in_root(begun.root, begun.home))
         self.runs[begun.key] = run
+        process.turn = begun.turn
 
     def join(self, run: Running) -> None:
         """Messages are steered into a running turn: those that ask for it, and no others."""
         key = run.begun.key
         joined = [e.event for e in self.house.seen(self.ledger.join(run.fence))]
-        assert joined == sorted(self.steering[key])
+        asked = sorted(self.steering[key])
+        assert joined == asked, f"Law 3: {joined} joined the running turn of {key}, and {asked} were to"
         self.steering[key] = set()
         self.waiting[key] = [e for e in self.waiting[key] if e not in joined]
         self.waking[key] -= set(joined)
@@ -204,7 +259,7 @@ class Model:
             return
         ops = [*run.viewing.batch(), show.Notice("again", "retry")]
         run.slots = self.house.seen(self.ledger.put_off(run.fence, run.caller, ops, run.slots, "overloaded", 5_000))
-        assert not self.ledger.previews(run.begun.session), "a preview outlived its turn"
+        assert not self.ledger.previews(run.begun.session), f"Law 6: a preview outlived its turn in {key}"
         self._over(key)
         self.lost.add(key)
         self.put_off_until[key] = self.house.now + 5_000
@@ -214,11 +269,18 @@ class Model:
         if key not in self.house.ids:
             return
         stopped = self.house.seen(self.ledger.cancel_put_off(self.house.ids[key], "anna"))
-        assert stopped == (key in self.put_off_until)
+        told = "was not stopped" if key in self.put_off_until else "is not there, and was stopped"
+        assert stopped == (key in self.put_off_until), f"Law 9: what waits to be tried again in {key} {told}"
         if stopped:
             del self.put_off_until[key]
-            self.lost.discard(key)
-            self.bound[key] = []
+            self._give_up(key, self.turn[key])
+            self.ended[self.turn[key]] = "cancelled"
+
+    def stop_running(self, key: str) -> None:
+        """A person stops a running turn; its agent is told so, and may die before it obeys."""
+        self.ledger.stop(self.house.ids[key], "anna")
+        self.house.tell()
+        self.stopped.add(key)
 
     def take(self, run: Running, *ops: Any, now: bool) -> None:
         """Operations of the fold, shown at once or with a later batch."""
@@ -231,6 +293,8 @@ class Model:
         if home is not None and self.house.places.streams(home) and run.speech.streaming:
             batch.append(show.Reserve(self.house.places.reserving(home, run.begun.key)))
         run.slots = self.house.seen(self.ledger.show(run.fence, run.caller, batch, run.slots))
+        for _ in (op for op in ops if isinstance(op, show.Notice) and op.tell):
+            self.house.is_to_be_told(run.begun.session, run.begun.chapter)
 
     def finish(self, run: Running, how: Any) -> None:
         key = run.begun.key
@@ -241,10 +305,13 @@ class Model:
         end = show.End(how, stop, None, max((t.seq for t in run.begun.told), default=0), closing, legs)
         ops = run.viewing.batch()
         run.slots, due = self.house.seen(self.ledger.finish(run.fence, run.caller, ops, run.slots, end))
-        assert due == bool(self.waking[key]), "a wake was lost at the end of a turn"
-        assert not self.ledger.previews(run.begun.session), "a preview outlived its turn"
+        assert due == bool(self.waking[key]), f"Law 2: the end of a turn of {key} does not tell what is due: {not due}"
+        assert not self.ledger.previews(run.begun.session), f"Law 6: a preview outlived its turn in {key}"
         self._over(key)
         self.bound[key] = []
+        self.stopped.discard(key)
+        self.ended[run.begun.turn] = {"answered": "done", "errored": "failed"}.get(how, how)
+        self.house.was_told(run.begun.session, [t.seq for t in run.begun.told])
         self._left(key, run, closing)
 
     def _left_behind(self, run: Running) -> tuple[int | None, Any]:
@@ -259,7 +326,7 @@ class Model:
         if closing is None or run.speech.last is None or (HOMES[key] or "").partition(":")[0] not in CHANNELS:
             return
         text = run.speech.last[1]
-        assert self._on_its_way(run.begun.root, HOMES[key], text), f"{text!r} never left for {HOMES[key]}"
+        assert self._on_its_way(run.begun.root, HOMES[key], text), f"Law 6: {text!r} never left for {HOMES[key]}"
 
     def _on_its_way(self, root: int, dest: str | None, text: str) -> bool:
         leaving = {part.claim for part in self.ledger.parts()}
@@ -290,7 +357,8 @@ class Model:
         """The gateway dies, and the next one starts."""
         left = set(self.ledger.unfinished()) & set(self.house.ids.values())
         busy = {self.house.ids[k] for k in (*self.runs, *self.lost)}
-        assert left == busy | {self.house.ids[k] for k in self.due()}, "the next gateway would not see it"
+        left_over = busy | {self.house.ids[k] for k in self.due()}
+        assert left == left_over, f"Law 2: the next gateway finds {left} to do, and {left_over} are"
         self.lost.update(self.runs)
         for key in list(self.runs):
             self._over(key)
@@ -312,6 +380,38 @@ class Model:
         with refused(turns.Fenced):
             self.ledger.finish(run.fence, run.caller, ops, run.slots, end)
 
+    # ------------------------------------------------------------ deleting
+
+    def delete(self, key: str) -> None:
+        """What a session heard, once as it was and once contradicted, and what it thought, is deleted with it."""
+        self.secrets += 1
+        name, text = f"secret {self.secrets}", f"a secret, {self.secrets}."
+        self.hear("api", name, text, [key], True)
+        self.hear("api", name, f"another {text}", [key], True)
+        if key in self.runs:
+            run = self.runs[key]
+            self.take(run, Began(run.fresh(), "thought", {"text": text}), now=True)
+        self.house.delete(key)
+        if key in self.runs:
+            self._over(key)
+        if key in self.turn:
+            self._give_up(key, self.turn[key])
+        self.waiting[key], self.waking[key], self.steering[key] = [], set(), set()
+        self.put_off_until.pop(key, None)
+        self.erasing.setdefault(key, []).append(text)
+        self.erase()
+        self.hear("api", name, text, [key], True)
+
+    def erase(self) -> None:
+        """The content of deleted sessions goes, as far as nothing of it is still to leave; then none of it is there."""
+        for key, texts in list(self.erasing.items()):
+            while (what := self.house.seen(self.ledger.erase(self.house.ids[key]))) == "more":
+                pass
+            if what == "done":
+                del self.erasing[key]
+                left = {text: where for text in texts if (where := self.ledger.holds(text))}
+                assert not left, f"{key} was deleted, and what it heard is still there: {left}"
+
     # ------------------------------------------------------------ tool calls
 
     def call(
@@ -328,20 +428,27 @@ class Model:
             with refused(calls.SameIdOtherCall):
                 self.house.seen(self.ledger.call(made, what))
             return
+        before = max((claim.id for claim in self.ledger.claims()), default=0)
         done = self.house.seen(self.ledger.call(made, what))
         if old is not None:
-            assert done == old[1], "the same call was answered in another way"
+            assert done == old[1], f"Law 5: the same call was answered with {old[1]}, and then with {done}"
             return
         self.made[process.spawn, call] = args, done
-        self._judged(process, what, done)
+        self._judged(process, what, done, new=done.claim > before)
 
-    def _judged(self, process: Process, what: Say, done: Any) -> None:
+    def _judged(self, process: Process, what: Say, done: Any, new: bool) -> None:
+        """Law 10: a call is of the newest turn of its process. `new`: it is a claim of its own, and no re-issue."""
         run = self.runs.get(process.session)
         mine = run is not None and run.process is process
-        if not process.live or what.dest is None:
-            assert done.outcome == "refused"
-        elif mine:
-            assert done.outcome != "refused"
+        state = "none" if process.turn is None else self.ended.get(process.turn, "running")
+        fenced = not process.live or state in ("none", "cancelled", "lost")
+        if state != "over" or not process.live or what.dest is None:
+            refused = fenced or what.dest is None
+            why = f"{'a live' if process.live else 'a dead'} process, its turn {state}, to {what.dest}"
+            assert (done.outcome == "refused") == refused, f"Law 10: a call ({why}) was {done.outcome}"
+        if new and state in ("running", "done", "failed") and done.outcome != "refused":
+            [late] = [claim.late for claim in self.ledger.claims() if claim.id == done.claim]
+            assert bool(late) == (state != "running"), f"Law 10: a call of a turn that is {state}; late: {bool(late)}"
         if done.outcome == "said" and run is not None and mine and what.home and what.kind == "text":
             run.speech.hold_back([what.text])
 
@@ -354,10 +461,10 @@ class Model:
     def depart(self, room: int) -> None:
         went = self.house.seen(self.ledger.depart({n: Ask(RULES[n], room) for n in CHANNELS}))
         dests = [d.dest for d in (*went.sends, *went.looks)]
-        assert len(dests) == len(set(dests)), "two parts of one line at once"
+        assert len(dests) == len(set(dests)), f"Law 7: two parts of one line at once: {dests}"
         for one in went.sends:
             folds = RULES[one.channel].safety == "idempotent" or one.op["kind"] in delivery.REPEATABLE
-            assert folds or one.part not in self.doubtful, f"part {one.part} left again, and it may be there"
+            assert folds or one.part not in self.doubtful, f"Law 7: part {one.part} left again, and it may be there"
         self.sent += [*went.sends, *went.looks]
 
     def settle(self, one: outgoing.Departure, what: Any) -> None:
@@ -365,6 +472,10 @@ class Model:
         was = self._state(one.part)
         receipt = f"r{one.part}" if what in ("receipt", "found") else None
         self.house.seen(self.ledger.receipt(one.part, Outcome(what, receipt, "because"), RULES[one.channel]))
+        [part] = [part for part in self.ledger.parts() if part.id == one.part]
+        kept = what != "receipt" or was != "sending" or part.receipt is not None
+        assert kept, f"Law 7: part {one.part} was taken by its platform as {receipt}, and that is not kept"
+        self.erase()
         if what in ("receipt", "found") or (was == "unknown" and what == "absent"):
             self.doubtful.discard(one.part)
         elif was == "sending" and what not in ("not sent", "refused"):

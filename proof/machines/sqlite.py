@@ -12,7 +12,9 @@ from semel.ledger import (
     books,
     calls,
     entries,
+    erase,
     hear,
+    incoming,
     outgoing,
     past,
     people,
@@ -32,10 +34,13 @@ T = TypeVar("T")
 ALL = 1 << 40
 
 _CLAIMS = """SELECT c.id, c.root, c.turn, t.how, c.dest, c.digest, c.text, c.outcome, c.reason, c.echo_of,
- EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.state IN ('rejected', 'dropped'))
+ EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.state IN ('rejected', 'dropped')), c.late
  FROM claim c LEFT JOIN turn t ON t.id = c.turn ORDER BY c.id"""
 _CLAIMED = """SELECT e.session, e.seq, c.id, c.dest, e.text FROM entry e JOIN claim c ON c.id = e.claim
  ORDER BY c.id, e.session"""
+
+
+_PARTS = "SELECT id, claim, n, state, json_extract(op, '$.text'), receipt FROM part ORDER BY id"
 
 
 class SqliteLedger:
@@ -69,6 +74,10 @@ class SqliteLedger:
 
     # ---- events and sessions
 
+    def unusable(self, channel: str, event: hear.Event, why: str) -> str:
+        [done] = self.write(incoming.put, channel, event.source, [incoming.Unusable(event, why)], None)
+        return str(done.what)
+
     def hear(self, event: hear.Event, to: Sequence[hear.To]) -> hear.Outcome:
         return self.write(hear.hear, event, to)
 
@@ -80,6 +89,12 @@ class SqliteLedger:
 
     def new_chapter(self, session: int) -> None:
         self.write(_new_chapter, session)
+
+    def delete(self, session: int) -> bool:
+        return self.write(sessions.delete, session)
+
+    def erase(self, session: int) -> str:
+        return self.write(erase.step, session)
 
     # ---- turns
 
@@ -112,6 +127,9 @@ class SqliteLedger:
 
     def cancel_put_off(self, session: int, by: str) -> bool:
         return self.write(turns.cancel_put_off, session, by)
+
+    def stop(self, session: int, by: str) -> None:
+        self.write(turns.stop, session, by)
 
     # ---- agents and what they call
 
@@ -198,10 +216,19 @@ class SqliteLedger:
         return [Claim(*row) for row in self._rows(_CLAIMS)]
 
     def parts(self) -> list[Part]:
-        return [Part(*row) for row in self._rows("SELECT id, claim, n, state FROM part ORDER BY id")]
+        return [Part(*row) for row in self._rows(_PARTS)]
 
     def claimed(self) -> list[Entry]:
         return [Entry(*row) for row in self._rows(_CLAIMED)]
+
+    def conflicts(self) -> list[tuple[int, bytes]]:
+        return [(event, bytes(digest)) for event, digest in self._rows("SELECT event, digest FROM conflict")]
+
+    def quarantined(self) -> list[int]:
+        return [row["event"] for row in self.read(incoming.quarantined, ALL)]
+
+    def holds(self, text: str) -> list[str]:
+        return self.read(_holds, text)
 
     def outputs(self) -> list[tuple[Json, str]]:
         return self.read(_outputs)
@@ -225,6 +252,11 @@ def _new_chapter(tx: Tx, session: int) -> None:
     row = tx.one("session_by_id", id=session)
     assert row is not None
     sessions.new_chapter(tx, row)
+
+
+def _holds(tx: Tx, text: str) -> list[str]:
+    tables = [str(row[0]) for row in rows(tx, "SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return [table for table in tables if any(text in str(row) for row in rows(tx, f"SELECT * FROM {table}"))]
 
 
 def _outputs(tx: Tx) -> list[tuple[Json, str]]:

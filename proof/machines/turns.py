@@ -32,6 +32,9 @@ class Root:
     again_at: int | None = None  # put off until then
 
 
+QUIET = ("reaction", "edit", "exec.progress")
+
+
 class TurnMachine(Counted):
     """One session's turns."""
 
@@ -42,26 +45,30 @@ class TurnMachine(Counted):
         self.waiting: list[int] = []
         self.wakers: set[int] = set()  # those of them that wake
         self.pending: wake.Wake | None = None
-        self.latest = 0  # when the pending wake must be due at the latest
+        self.since = 0  # when the first event set it
+        self.most = 0  # how long any of its pauses lets it wait
         self.roots: list[Root] = []
         self.running: Root | None = None
 
     # ------------------------------------------------------------ people
 
     @rule(
-        kind=st.sampled_from(["message", "message", "webhook", "reaction"]), automatic=st.booleans(),
-        mode=st.sampled_from(busy.MODES), pause=st.sampled_from(PAUSES),
+        kind=st.sampled_from(["message", "message", "webhook", *QUIET]), automatic=st.booleans(),
+        allowed=st.sampled_from([False, False, True]), mode=st.sampled_from(busy.MODES), pause=st.sampled_from(PAUSES),
     )  # fmt: skip
-    def something_is_heard(self, kind: str, automatic: bool, mode: busy.Busy, pause: wake.Pause) -> None:
+    def something_is_heard(self, kind: str, automatic: bool, allowed: bool, mode: busy.Busy, pause: wake.Pause) -> None:
         self.heard += 1
         self.waiting.append(self.heard)
-        if not wake.wakes(kind, automatic=automatic):
-            assert automatic or kind == "reaction"
+        due = kind not in QUIET and (allowed or not automatic)
+        by = f"a program, {'allowed' if allowed else 'not allowed'} to wake" if automatic else "a person"
+        wakes = wake.wakes(kind, automatic=automatic, allowed=allowed)
+        assert wakes == due, f"Law 2: {kind} by {by} {'wakes' if wakes else 'does not wake'}"
+        if not wakes:
             return
         mode = mode if kind == "message" else busy.for_event(mode)
         act = busy.act(mode, running=self.running is not None)
-        assert act == "wake" or self.running is not None, "nothing runs there"
-        assert not (act == "interrupt" and kind != "message"), "what happened stopped a person's turn"
+        assert act == "wake" or self.running is not None, f"Law 2: {act} where nothing runs"
+        assert not (act == "interrupt" and kind != "message"), f"Law 2: {kind} stopped a person's turn"
         if mode == "collect" and not pause.debounce:
             pause = busy.COLLECT
         elif mode in ("steer", "interrupt"):
@@ -76,16 +83,24 @@ class TurnMachine(Counted):
         elif act == "interrupt":
             self._end("cancelled")
 
+    @rule(pause=st.sampled_from([busy.COLLECT, *(pause for pause in PAUSES if pause.debounce)]), n=st.integers(2, 10))
+    def somebody_writes_on_and_on(self, pause: wake.Pause, n: int) -> None:
+        """Each line comes before the pause after the one before it is over."""
+        for _ in range(n):
+            self.something_is_heard("message", False, False, "queue", pause)
+            self.now += pause.debounce - 1
+
     def _wake(self, pause: wake.Pause) -> None:
         was = self.pending
-        limit = self.now + max(pause.debounce, pause.max_wait)
-        self.latest = limit if was is None else max(self.latest, limit)
+        if was is None:
+            self.since, self.most = self.now, 0
+        self.most = max(self.most, pause.debounce, pause.max_wait)
         self.pending = wake.woken(self.now, was, pause)
-        assert self.pending.since == (self.now if was is None else was.since), "the first event sets it"
-        assert self.pending.due <= self.latest, "it waits longer than it may"
-        assert was is None or was.due > self.now or self.pending.due <= self.now, "what was due is put off"
-        if not pause.debounce:
-            assert self.pending.due <= self.now
+        assert self.pending.since == self.since, "Law 2: a later event says since when a wake is pending"
+        more = self.pending.due - self.since - self.most
+        assert more <= 0, f"Law 2: a wake waits {more} ms longer than it may, from the first event on"
+        assert was is None or was.due > self.now or self.pending.due <= self.now, "Law 2: what was due is put off"
+        assert pause.debounce or self.pending.due <= self.now, "Law 2: what is due at once waits"
 
     @rule(ms=st.sampled_from([0, 1, 400, 1_000, 5_000, 16_000]))
     def time_passes(self, ms: int) -> None:
@@ -95,10 +110,11 @@ class TurnMachine(Counted):
     @rule()
     def it_is_served(self) -> None:
         if self.pending is None:
-            assert not self.wakers, "a wake was lost"
+            assert not self.wakers, "Law 2: a wake was lost"
             return
         left = wake.wait(self.now, self.pending)
-        assert (left == 0) == (self.pending.due <= self.now)
+        early = self.pending.due - self.now
+        assert (left == 0) == (early <= 0), f"Law 2: a wake that is due in {early} ms is to wait for {left} ms"
         if left == 0:
             self.running = Root(self.waiting)
             self.roots.append(self.running)
@@ -135,10 +151,10 @@ class TurnMachine(Counted):
         assert self.running is not None
         wait = law.after_failure(attempt=self.running.attempt, passing=passing, retry_after=asks)
         if wait is None:
-            assert not passing or self.running.attempt >= law.MAX_ATTEMPTS, "given up too soon"
+            assert not passing or self.running.attempt >= law.MAX_ATTEMPTS, "Law 9: given up too soon"
             self._end("errored")
         else:
-            assert wait >= max(asks or 0, law.BACK_OFF[0]), "sooner than was asked for"
+            assert wait >= max(asks or 0, law.BACK_OFF[0]), "Law 9: sooner than was asked for"
             self.running.again_at = self.now + int(wait * 1000)
 
     @precondition(lambda self: self.running is not None)
@@ -154,20 +170,22 @@ class TurnMachine(Counted):
             attempt=root.attempt + 1, tools_started=bool(root.tools), restored=restored, history_complete=complete
         )
         if nxt.how == "give up":
-            assert nxt.why, "given up without a word"
-            assert root.attempt >= law.MAX_ATTEMPTS or (root.tools and not restored), "given up too soon"
+            assert nxt.why, "Law 9: given up without a word"
+            soon = root.attempt < law.MAX_ATTEMPTS and not (root.tools and not restored)
+            assert not soon, f"Law 9: given up in attempt {root.attempt}, and it may be tried again"
             self._end("given up")
             return
-        assert law.step("running", "lost") == "lost"
+        state = law.step("running", "lost")
+        assert state == "lost", f"Law 9: a running turn that was lost is {state}"
         root.attempt += 1
         if nxt.how == "recall":
-            assert complete, "an answer that is nowhere"
+            assert complete, "Law 9: recalled, an answer that is nowhere"
             return
         root.prompts += 1
         if nxt.how == "restart":  # from the prompt on: whatever ran, runs again
             root.tools = [n + 1 for n in root.tools]
         else:
-            assert restored, "it goes on, and knows of nothing"
+            assert restored, "Law 9: it goes on, and knows of nothing"
 
     @precondition(lambda self: any(root is not self.running for root in self.roots))
     @rule(data=st.data(), event=st.sampled_from(sorted(law.TABLE["running"])))
@@ -181,16 +199,21 @@ class TurnMachine(Counted):
     @invariant()
     def every_event_waits_or_is_bound_once(self) -> None:
         bound = [event for root in self.roots for event in root.events]
-        assert sorted([*self.waiting, *bound]) == list(range(1, self.heard + 1))
+        told = f"Law 3: {self.heard} events were heard; {self.waiting} wait, and {bound} are bound"
+        assert sorted([*self.waiting, *bound]) == list(range(1, self.heard + 1)), told
 
     @invariant()
     def a_wake_is_pending_exactly_while_something_that_wakes_waits(self) -> None:
-        assert (self.pending is not None) == bool(self.wakers)
+        told = f"Law 2: events that wake and wait: {sorted(self.wakers)}; pending: {self.pending}"
+        assert (self.pending is not None) == bool(self.wakers), told
 
     @invariant()
     def nothing_runs_twice_by_itself(self) -> None:
         for root in self.roots:
-            assert all(n == 1 for n in root.tools), "a tool ran again"
-            assert root.prompts <= law.MAX_ATTEMPTS, "asked too often"
-            assert (root.state == "running") == (root is self.running)
-            assert root.answers <= 1
+            assert all(n == 1 for n in root.tools), "Law 9: a tool ran again"
+            assert root.prompts <= law.MAX_ATTEMPTS, f"Law 9: asked {root.prompts} times"
+            runs = root is self.running
+            assert (root.state == "running") == runs, (
+                f"Law 3: a turn that {'runs' if runs else 'ended'} is {root.state}"
+            )
+            assert root.answers <= 1, f"Law 9: one turn was answered {root.answers} times"

@@ -152,13 +152,40 @@ async def looked_up_twice(host: str, port: int, *, allow_private: bool) -> list[
         "fe80::1%eth0",
         "fc00::1",
         "ff02::1",
+        "::ffff:100.64.0.1",
+        "::ffff:224.0.0.1",
+        "::ffff:0:127.0.0.1",
+        "64:ff9b:1::7f00:1",
+        "64:ff9b:1::a9fe:a9fe",
+        "fec0::1",
+        "2000::5efe:7f00:1",
+        "2000::200:5efe:10.0.0.1",
+        "2001:0:7f00:1::",
+        "192.0.0.8",
+        "192.88.99.1",
+        "5f00::1",
+        "3fff::1",
+        "2001:db8::1",
     ],
 )
 def test_an_address_inside_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808", "2002:808:808::"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "8.8.8.8",
+        "192.0.1.1",
+        "2001:4860:4860::8888",
+        "2606:4700::1111",
+        "64:ff9b::808:808",
+        "2002:808:808::",
+        "::ffff:8.8.8.8",
+        "::ffff:0:8.8.8.8",
+        "2000::5efe:808:808",
+    ],
+)
 def test_an_address_outside_is_public(address: str) -> None:
     assert is_public(address)
 

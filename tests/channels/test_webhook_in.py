@@ -86,6 +86,7 @@ async def test_a_signed_message_is_heard_under_its_webhook_id(make: Any) -> None
             "sender": "ci",
             "data": {"n": 1},
             "stable": ("text", "sender", "kind", "n"),
+            "scope": ("main:hook:room",),
         }
     ]
 

@@ -173,6 +173,7 @@ class MemoryGateway:
         data: Json | None = None,
         wakes: bool | None = None,
         source: str | None = None,
+        scope: Sequence[str] | None = None,
     ) -> Heard:
         return self._hear(session, text, key, source, "event", {"kind": kind})
 

@@ -12,7 +12,7 @@ import pytest
 from http_house import House, client_of
 from memory_gateway import MemoryGateway
 
-from semel.faces.http import CannotListen, Settings, make_app, serve
+from semel.faces.http import CannotListen, Settings, make_app, serve, sse
 
 STREAM = "/v1/sessions/s/stream"
 ODD = "llo\r\n\u2028data: x\x85\n\nid: 9\u2029"
@@ -212,3 +212,36 @@ async def test_head_of_a_stream_does_not_hang(gateway: MemoryGateway, settings: 
     gateway.script("s")
     async with client_of(gateway, settings) as client:
         assert (await client.head(STREAM)).status_code == 200
+
+
+async def test_many_who_do_not_read_hold_one_text_together(house: House, gateway: MemoryGateway) -> None:
+    """Each has its socket full and is handed pieces; what they wait for is held once, and goes with the last one."""
+    script = gateway.script("s")
+    script.entry("agent", "x" * 20_000_000)
+    writers = []
+    for _ in range(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port, limit=1024)
+        writer.write(f"GET {STREAM} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        await reader.readuntil(b"event: snapshot")
+        writers.append(writer)
+    assert [one.count for one in sse._leaving.values()] == [5]
+    held = [one.transport.get_write_buffer_size() for one in house.server._inner.server_state.connections]
+    assert len(held) == 5 and max(held) <= 4 * sse.PIECE
+    for writer in writers:
+        writer.transport.abort()
+    await house.server.stop()
+    assert not sse._leaving
+
+
+async def test_a_heartbeat_does_not_come_into_the_middle_of_a_frame(gateway: MemoryGateway) -> None:
+    script = gateway.script("s")
+    script.entry("agent", "x" * 20_000_000)
+    server = await serve(make_app(gateway, Settings(heartbeat=0.01)), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 26)
+    writer.write(f"GET {STREAM} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    async with asyncio.timeout(20):
+        await reader.readuntil(b"event: snapshot\ndata: ")
+        data = await reader.readuntil(b": still here")
+    assert b"x" * 20_000_000 in data and data.endswith(b"}\n\n: still here")
+    writer.transport.abort()
+    await server.stop()

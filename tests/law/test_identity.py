@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from semel.law.identity import (
     BadFields,
     BadKey,
+    Grant,
     Route,
     check_event_key,
     check_session_key,
@@ -92,6 +93,34 @@ def test_what_was_never_escaped_is_not_unescaped(text: str) -> None:
 )
 def test_a_session_key_names_its_agent_and_its_home(key: str, want: Route) -> None:
     assert route(key, AGENTS, CHANNELS, "main") == want
+
+
+@pytest.mark.parametrize(
+    ("key", "patterns", "own", "home"),
+    [
+        ("ci:telegram:-100", ["ci:*"], "", "web:ci:telegram:-100"),
+        ("ci:telegram:-100", ["*"], "", "web:ci:telegram:-100"),
+        ("ci:telegram:-100", ["*:*:*"], "", "web:ci:telegram:-100"),
+        ("ci:telegram:-100", ["ci:tele*:*"], "", "web:ci:telegram:-100"),
+        ("ci:telegram:-100", ["ci:telegram*"], "", "web:ci:telegram:-100"),
+        ("ci:telegram:-100", [], "", "web:ci:telegram:-100"),
+        ("ci:telegram:-100", ["ci:telegram:*"], "", "telegram:-100"),
+        ("ci:telegram:-100", ["ci:telegram:-100"], "", "telegram:-100"),
+        ("ci:telegram:-100", ["c?:telegram:-1*"], "", "telegram:-100"),
+        ("ci:telegram:-100", ["ci:*", "*:telegram:-100"], "", "telegram:-100"),
+        ("ci:telegram:-100", ["ci:*"], "telegram", "telegram:-100"),
+        ("ci:irc:x", ["ci:*", "ci:telegram:*"], "telegram", "web:ci:irc:x"),
+        ("ci:irc:x:telegram:-100", ["*:telegram:-100"], "", "web:ci:irc:x:telegram:-100"),
+        ("ci:telegram:x:telegram:-100", ["*:telegram:-100"], "", "web:ci:telegram:x:telegram:-100"),
+        ("t:telegram:evil", ["[a:telegram:t]*"], "", "web:t:telegram:evil"),
+        ("ci:telegram", ["ci:telegram"], "", "web:ci:telegram"),
+        ("ci:build", ["ci:*"], "", "web:ci:build"),
+    ],
+)
+def test_who_is_not_the_owner_makes_a_home_only_where_a_pattern_names_the_channel(
+    key: str, patterns: list[str], own: str, home: str
+) -> None:
+    assert route(key, AGENTS, CHANNELS, "main", Grant(patterns, own)) == Route("main", home)
 
 
 @pytest.mark.parametrize("key", ["m1", "x" * 512, "ключ", "a\u2028b", " "])

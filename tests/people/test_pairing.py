@@ -204,6 +204,30 @@ async def test_a_talkative_group_hides_no_code_that_others_could_read(tmp_path: 
         assert await d.sends(code, Person("@thief")) == "code"
 
 
+@pytest.mark.parametrize("crowd", [25, 1], ids=["a group of many", "one who talks much"])
+async def test_nor_does_it_after_a_restart_when_only_digests_are_known(tmp_path: Path, crowd: int) -> None:
+    """What cannot be compared any more may be the code: then no code of before the restart is worth anything."""
+    async with Door(tmp_path) as d:
+        code = await d.code()
+        d.people.pairing._quick.clear()  # what a restart leaves
+        newer = await d.code()
+        for n in range(25):
+            await d.sends("tomorrow", Person(f"@p{n % crowd}"), room="group", group=True)
+        assert await d.sends(code, Person(f"@p{24 % crowd}"), room="group", group=True) == "stranger"
+        assert [one["state"] for one in await d.people.pairings()] == ["open", "void"]
+        assert await d.sends(code, Person("@thief")) == "code"
+        assert (await d.sends(newer)).startswith(PAIRED), "what can be compared is compared"
+
+
+async def test_a_few_words_in_a_group_after_a_restart_make_no_code_void(tmp_path: Path) -> None:
+    async with Door(tmp_path) as d:
+        code = await d.code()
+        d.people.pairing._quick.clear()
+        for n in range(pairing.TRIES_OF_ALL):
+            await d.sends("tomorrow", Person(f"@p{n}"), room="group", group=True)
+        assert (await d.sends(code)).startswith(PAIRED)
+
+
 async def test_somebody_known_who_sends_a_code(tmp_path: Path) -> None:
     async with Door(tmp_path) as d:
         await d.people.add("chat:@bob", "bob", "guest")

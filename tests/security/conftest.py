@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 sys.path.extend(
-    str(Path(__file__).parents[1] / folder) for folder in ("gateway", "http", "system", "channels", "xmpp", "security")
+    str(Path(__file__).parents[1] / folder)
+    for folder in ("gateway", "http", "system", "channels", "xmpp", "cli", "security")
 )
 
 from security_house import CONFIG, ENVIRONMENT

@@ -33,6 +33,20 @@ def test_a_request_with_two_lengths_is_refused_whatever_it_asks(house: House) ->
     assert house.session(SESSION) is None
 
 
+def test_a_length_that_is_said_twice_is_one_if_it_is_the_same(house: House) -> None:
+    """RFC 9112, 6.3: whoever goes by whichever of them reads the same request, and none behind it."""
+    body, key = b'{"text": "twice"}', SESSION.replace("bodies", "lengths")
+    for lengths in (b"Content-Length: %d\r\nContent-Length: %d" % (len(body), len(body)), b"Content-Length: 17, 17"):
+        got = send(
+            house, f"POST /v1/sessions/{key}/messages HTTP/1.1", lengths + b"\r\nConnection: close\r\n\r\n" + body
+        )
+        assert status(got) == 202 and got.count(b"HTTP/1.1 ") == 1
+    got = send(house, f"POST /v1/sessions/{key}/messages HTTP/1.1", b"Content-Length: 17, 5\r\n\r\n" + body)
+    assert status(got) == 400
+    house.idle(key)
+    assert house.texts(key, "user") == ["twice", "twice"]
+
+
 def test_a_packed_body_is_not_unpacked(house: House) -> None:
     """What is packed would count only once it is unpacked: nothing here unpacks."""
     packed = gzip.compress(b'{"text": "' + b"a" * 50_000_000 + b'"}')

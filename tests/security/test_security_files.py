@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -15,6 +16,8 @@ from semel.faces.config.load import load
 from semel.faces.run import CannotStart, _prepare, owner_token
 from semel.gateway import files, received
 from semel.gateway.receiving import plain_name
+
+Json = dict[str, Any]
 
 
 def test_everything_in_the_data_directory_is_its_owners_alone(house: House) -> None:
@@ -95,7 +98,7 @@ def test_the_page_gives_its_own_files_and_no_other(house: House, path: str) -> N
     "name",
     ["../../etc/passwd", "/etc/passwd", "..", "...", "a/../../b", "C:\\x\\..\\evil.exe", "..\\..\\x", "\x00", "a\x00b",
      "a\r\nContent-Type: text/html", ".ssh/authorized_keys", "~/.bashrc", "x" * 5000 + ".txt", "", " ", "\u202egpj.exe",
-     ".gitignore", "-rf", "$(id)", "con", "ä" * 300, "\udce4"],
+     ".gitignore", "-rf", "$(id)", "con", "ä" * 300, "\udce4", "a\u200bb", "a\u2028b", "\u061ca", "\ufeffa", "a\xadb"],
 )  # fmt: skip
 def test_a_received_files_name_leads_nowhere(tmp_path: Path, name: str) -> None:
     store, work = tmp_path / "store", tmp_path / "work"
@@ -148,14 +151,50 @@ def test_a_link_planted_where_received_files_go_is_not_followed(tmp_path: Path, 
         assert (work / received.place(file)).read_bytes() == b"content"
 
 
-async def test_a_store_whose_file_was_replaced_by_a_link_gives_nothing_of_its_target(tmp_path: Path) -> None:
-    id = "0" * 64
-    store = tmp_path / "store"
-    store.mkdir()
-    (tmp_path / "secret").write_text("secret")
-    (store / id).symlink_to(tmp_path / "secret")
-    with pytest.raises(files.StoreFailed):
-        files.open_blob(store, id)
+def sent(house: House, session: str, name: str) -> Json:
+    """A file that the agent sent, as its entry names it."""
+    (next((house.data / "workspaces").iterdir()) / name).write_text(f"note {name[:4]}")
+    house.say(session, script({"call": "send_file", "arguments": {"path": name}, "meta": "claude"}))
+    house.idle(session)
+    [file] = [file for one in house.entries(session) for file in one.get("files") or ()]
+    return dict(file)
+
+
+def test_a_store_whose_file_was_replaced_by_a_link_gives_nothing_of_its_target(house: House, tmp_path: Path) -> None:
+    """Neither to who asks for it over HTTP nor to what reads it inside; nor is a pipe in its place waited for."""
+    id = str(sent(house, "demo:web:link", "link.txt")["id"])
+    stored, url = house.data / "blobs" / id, f"{house.url}/v1/blobs/{id}"
+    assert httpx2.get(url, timeout=60).text == "note link"
+    content = stored.read_bytes()
+    try:
+        for target in (house.data / "owner.token", house.data):
+            stored.unlink()
+            stored.symlink_to(target)
+            assert httpx2.get(url, timeout=60).status_code == 404
+            with pytest.raises(files.StoreFailed):
+                files.open_blob(house.data / "blobs", id)
+        stored.unlink()
+        os.mkfifo(stored)
+        assert httpx2.get(url, timeout=60).status_code == 404
+    finally:
+        stored.unlink()
+        stored.write_bytes(content)
+
+
+def test_a_stored_file_is_given_in_parts_and_by_its_head(house: House) -> None:
+    url = f"{house.url}/v1/blobs/{sent(house, 'demo:web:part', 'part.txt')['id']}"
+    for asked, status, told in (("bytes=5-6", 206, "pa"), ("bytes=0-0,5-5", 206, None), ("bytes=99-", 416, None)):
+        got = httpx2.get(url, headers={"range": asked}, timeout=60)
+        assert got.status_code == status and told in (None, got.text)
+    head = httpx2.head(url, timeout=60)
+    assert (head.status_code, head.headers["content-length"], head.text) == (200, "9", "")
+
+
+def test_a_sent_files_name_ends_as_it_reads(house: House) -> None:
+    file = sent(house, "demo:web:turned", "cod\u202egpj.exe")
+    assert file["name"] == "codgpj.exe"
+    told = httpx2.get(f"{house.url}/v1/blobs/{file['id']}", timeout=60).headers["content-disposition"]
+    assert told == 'attachment; filename="codgpj.exe"'
 
 
 def test_an_agents_file_is_sent_by_what_it_is_and_not_by_where_it_points(house: House, tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import gzip
+import json
 import re
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -15,13 +16,17 @@ from typing import Any
 
 import pytest
 import wire_server
-from http_server import answers, serve
+from http_server import Request, answers, serve
 from test_xmpp_hearing import EMPTY, chat, running
 from wire_server import WireServer
 
 from semel.channels.http import post, request
 from semel.channels.matrix import wire
-from semel.gateway.ports import Offline, Unknown
+from semel.channels.matrix.channel import MatrixChannel
+from semel.channels.matrix.settings import MatrixSettings
+from semel.channels.telegram import TelegramChannel, TelegramSettings
+from semel.channels.webhook import WebhookChannel, WebhookSettings
+from semel.gateway.ports import Channel, NotSent, Offline, Op, Rejected, Unknown
 from semel.testing.inbox import KeptInbox
 
 ROOT = Path(__file__).parents[2] / "src/semel"
@@ -78,6 +83,62 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
         "channels/telegram/api.py",  # its setting `api`, and paths below it
         "channels/xmpp/files.py",  # the account's own server, and links that known people send: public addresses only
     }
+
+
+TAKEN = json.dumps(
+    {
+        "ok": True, "result": {"message_id": 1, "date": 1, "chat": {"id": 7}},
+        "user_id": "@bot:x", "device_id": "D", "event_id": "$e", "room_id": "!r:x", "id": "m1",
+    }
+).encode()  # fmt: skip
+BOT = "123456:" + "A" * 35
+CHANNELS: dict[str, tuple[Callable[[str], Channel], str, str]] = {
+    "webhook": (lambda url: WebhookChannel("out", WebhookSettings(url=url, allow_private=True)), "7", r"POST /in"),
+    "telegram": (
+        lambda url: TelegramChannel("out", TelegramSettings(token=BOT, api=url, pace=0.0)), "7",
+        rf"POST /in/bot{BOT}/\w+",
+    ),
+    "matrix": (
+        lambda url: MatrixChannel("out", MatrixSettings(homeserver=url.removesuffix("/in"), token="token-of-matrix")),
+        "!room:x",
+        r"\w+ /_matrix/client/v3/(account/whoami|createRoom|directory/room/%23[^/?]+|user/%40bot%3Ax/account_data/\S+"
+        r"|rooms/%21[^/?]+/(state/m.room.(encryption|member/%40bot%3Ax)|send/m.room.message/[^/?]+))",
+    ),
+}  # fmt: skip
+ADDRESSES = [
+    "http://169.254.169.254/latest", "//evil.example/x", "@evil.example", "../../admin", "..", "a?b=1#c", "a/b",
+    "a\r\nHost: evil.example\r\n\r\n", "%2e%2e%2fadmin", "!a/../../b:x", "#a/../../b:x",
+    "@a/../../b:x", "!..", "-1/../../deleteWebhook",
+]  # fmt: skip
+
+
+async def takes(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Everything is taken, and a room has no state."""
+    missing = b'{"errcode": "M_NOT_FOUND"}'
+    await (answers(404, missing) if "/state/" in request.line else answers(200, TAKEN))(request, writer)
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+async def test_an_address_never_chooses_where_a_request_goes(name: str) -> None:
+    """A session's key names an address, and anybody who speaks in it may have chosen that: a server is asked at the
+    paths that it is asked at for any address, and nobody else is asked."""
+    make, plain, fits = CHANNELS[name]
+    async with serve(takes) as elsewhere, serve(takes) as server:
+        hostile = [*ADDRESSES, elsewhere.url, f"!r:127.0.0.1:{elsewhere.port}"]
+        for n, address in enumerate([plain, *hostile]):
+            channel = make(server.url)
+            try:
+                async with asyncio.timeout(20):
+                    await channel.send(Op(f"key-{n}", "post", address, "text", session="s", at=1.0))
+            except (NotSent, Rejected, Unknown):
+                pass
+            if address == plain:
+                said = [asked for asked in server.requests if b'"text"' in asked.body]
+                assert said, "it is sent there"
+        assert elsewhere.connections == 0
+    for asked in server.requests:
+        assert re.fullmatch(rf"({fits}) HTTP/1\.1", asked.line), asked.line
+        assert ".." not in re.split("[ /?]", asked.line) and asked.headers["host"] == f"127.0.0.1:{server.port}"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ IMITATIONS = [
     "[\xadsemel: x]",
     "\uff3bsemel: x]",
     "[\n/semel]",
+    "[" + " " * 10 + "semel: x]",
+    "[semel_: x]",
+    "[s\u200bemel: x]",
+    "[sem\xadel: x]",
+    "\u3010semel: x]",
+    "[\uff53emel: x]",
+    "[s\u0301emel: x]",
+    "[/\u2069semel]",
+    *(f"[{unseen}semel: x]" for unseen in "\x00\u034f\u061c\u180e\u202a\u2066\u206a\u3164\ufe0f\U000e0001"),
 ]
 
 
@@ -37,8 +47,10 @@ def guests(text: str, **more: Any) -> list[str]:
 
 def looks_like_ours(text: str) -> bool:
     """What a reader could take for a mark of ours: without what cannot be seen, it begins as one does."""
-    seen = "".join(sign for sign in text.casefold() if sign.isprintable() and not sign.isspace() and sign != "\xad")
-    return any(mark in seen for mark in ("[semel", "[/semel", "\uff3bsemel"))
+    forms = unicodedata.normalize("NFKD", text).casefold()
+    seen = "".join(sign for sign in forms if sign.isprintable() and not sign.isspace())
+    seen = "".join(sign for sign in seen if unicodedata.category(sign) != "Mn" and sign not in "\u1160\u3164")
+    return any(mark in seen for mark in ("[semel", "[/semel", "\u3010semel"))
 
 
 @pytest.mark.parametrize("mark", IMITATIONS)
@@ -98,13 +110,33 @@ def test_odd_data_beside_an_event_stops_neither_turns_nor_deliveries(house: Hous
     odd: list[Any] = ["Ada", [], {"id": ["x"]}]
     for n, value in enumerate(odd):
         data = dict.fromkeys(("from", "platform", "of", "group", "title", "files", "address", "at"), value)
-        for kind in ("message", "deploy.done", "edit", "answer", "exec.finished"):
+        for kind in ("message", "deploy.done", "edit", "reaction", "exec.finished"):
             body = {"text": f"odd {n}", "kind": kind, "data": data, "session": "demo:door:odd"}
             assert house.hook("door", body, f"odd-{n}-{kind}").status_code == 202
     assert house.hook("door", {"text": "and after it?", "session": "demo:door:odd"}, "odd-last").status_code == 202
     house.idle("demo:door:odd")
     assert "and after it?" in house.texts("demo:door:odd")[-1]
     assert {part["state"] for part in house.settled()} == {"sent"}
+
+
+@pytest.mark.parametrize("kind", ["answer", "command"])
+def test_a_webhook_reports_no_kind_that_is_made_of_what_people_do(house: House, kind: str) -> None:
+    body = {"text": "/approve", "kind": kind, "session": f"demo:door:{kind}"}
+    answer = house.hook("door", body, f"kind-{kind}")
+    assert (answer.status_code, answer.json()["type"]) == (400, "urn:semel:problem:bad-request")
+    assert "choose another one" in answer.json()["detail"] and house.session(f"demo:door:{kind}") is None
+
+
+def test_a_name_is_short_and_on_one_line_by_whatever_way_it_comes(house: House) -> None:
+    """It stands in every prompt that the message is in, and in every view of it."""
+    name = "Ada\n\x1b[2J" + "a" * 500_000
+    assert house.hook("door", {"text": "long-name", "sender": name}, "long-name").status_code == 202
+    assert house.post("/v1/sessions/demo:web:names/messages", {"text": "long-name", "sender": name}).status_code == 202
+    house.idle("demo:web:names")
+    for kept in (heard(house, "long-name"), house.entries("demo:web:names")[0]):
+        assert kept["sender"] == "Ada [2J" + "a" * 192 + "…"
+    again = house.hook("door", {"text": "long-name", "sender": name + "a"}, "long-name")
+    assert again.status_code == 409, "what was sent is compared, all of it"
 
 
 def test_a_guests_webhook_commands_nothing(house: House) -> None:

@@ -31,12 +31,16 @@ def config(home: Path, one: list[Producer], hook: str, all_: str) -> str:
     lines = ["[gateway]", "max_live_agents = 4"]
     for name, command in (("plain", agent), ("loads", [*agent, str(home / "memory")])):
         lines += [f"[agents.{name}]", 'kind = "acp"', f"command = {json.dumps(command)}"]
-    lines.append(channel("hook", hook, session="plain:hook:b", sessions=["*"]))
+    lines.append(channel("hook", hook, session="plain:hook:b", sessions=["*", "*:all:*"]))
     lines.append(channel("all", all_, narration="all"))
     for node in one:
         if node.kind == "node":
             (home / f"{node.name}.token").write_text(node.token)
-            lines += [f"[nodes.{node.name}]", f'token = "file:{node.name}.token"', 'sessions = ["*"]']
+            lines += [
+                f"[nodes.{node.name}]",
+                f'token = "file:{node.name}.token"',
+                'sessions = ["*", "*:hook:*", "*:all:*"]',
+            ]
     return "\n".join(lines)
 
 

@@ -143,3 +143,23 @@ def test_text_without_carriage_returns_is_displayed_as_it_is(text: str) -> None:
 def test_display_never_makes_text_up(text: str) -> None:
     assert not set(display(text)) - set(text) - {" "}
     assert len(display(text)) <= len(text)
+
+
+ODD: list[Any] = [None, 7, "x", [], {}, {"content": None}, {"content": {"text": "x"}}, {"status": "pending"}]
+
+
+def test_a_plan_holds_only_steps_with_a_text() -> None:
+    entries = [*ODD, {"content": "x", "status": None, "priority": 3}, {"content": "y", "status": "completed"}]
+    (told,) = folded([{"sessionUpdate": "plan", "entries": entries}]).json()
+    assert told["entries"] == [{"content": "x"}, {"content": "y", "status": "completed"}]
+
+
+@pytest.mark.parametrize("entries", [ODD, [None], None, "x", {"content": "x"}])
+def test_a_plan_that_cannot_be_read_changes_nothing(entries: Any) -> None:
+    view = folded([plan("x"), {"sessionUpdate": "plan", "entries": entries}])
+    assert [o["entries"] for o in view.json()] == [plan("x")["entries"]]
+    assert list(folded([{"sessionUpdate": "plan", "entries": entries}]).json()) == []
+
+
+def test_an_empty_plan_takes_the_steps_away() -> None:
+    assert [o["entries"] for o in folded([plan("x"), plan()]).json()] == [[]]

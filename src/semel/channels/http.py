@@ -29,8 +29,17 @@ MOST = 64 * 1024
 """Bytes of an answer's body that are read."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_CARRIES = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("::/96"))
-"""NAT64 (RFC 6052) and IPv4-compatible (RFC 4291) addresses: the last four bytes are an IPv4 address."""
+_CARRIES = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96")))
+"""NAT64 (RFC 6052), IPv4-compatible and mapped (RFC 4291), translated (RFC 2765): they end in an IPv4 address."""
+_ISATAP = (0x00005EFE, 0x02005EFE)
+"""The third quarter of an address whose last one is an IPv4 address (RFC 5214)."""
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "100:0:0:1::/64", "3fff::/20", "5f00::/16", "fec0::/10"),
+    )
+)
+"""Local to a network or to nothing, which some versions of Python hold for global (IANA's registries, RFC 3879)."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +54,24 @@ class Answer:
 def is_public(address: str) -> bool:
     """Whether an address is outside of loopback, private, link-local and other special ranges.
 
-    An IPv6 address that carries an IPv4 address is what that one is (RFC 4291, 6052, 3056, 4380).
+    An IPv6 address that carries an IPv4 address is public if both are (RFC 4291, 6052, 3056, 4380, 5214); a mapped one
+    is what the carried one is.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
-    return all(each.is_global and not each.is_multicast for each in (ip, *_carried(ip)))
+    carried = _carried(ip)
+    alone = isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None
+    return all(map(_is_outside, carried if alone else (ip, *carried)))
+
+
+def _is_outside(ip: Address) -> bool:
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _SPECIAL)
 
 
 def _carried(ip: Address) -> list[Address]:
     if isinstance(ip, ipaddress.IPv4Address):
         return []
     carried: list[Address | None] = [ip.sixtofour, *(ip.teredo or ())]
-    if any(ip in network for network in _CARRIES):
+    if any(ip in network for network in _CARRIES) or int(ip) >> 32 & 0xFFFFFFFF in _ISATAP:
         carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
     return [each for each in carried if each is not None]
 

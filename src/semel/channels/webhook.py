@@ -199,7 +199,7 @@ def _id_in(body: bytes) -> str | None:
         id = json.loads(body)["id"]
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    return str(id)[:200] if isinstance(id, str | int) and not isinstance(id, bool) and id != "" else None
+    return str(id) if isinstance(id, str | int) and not isinstance(id, bool) and id != "" else None
 
 
 def _excerpt(body: bytes) -> str:

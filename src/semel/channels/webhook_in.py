@@ -118,13 +118,15 @@ class Door:
             raise Refused(400, "'kind' should be lower-case letters, digits and ._-")
         if "text" not in given:
             raise Refused(400, "'text' is missing")
+        session = self._address(_field(given, "session", str, None))
         return {
-            "session": self._address(_field(given, "session", str, None)),
+            "session": session,
             "text": _field(given, "text", str, ""),
             "kind": kind,
             "sender": _field(given, "sender", str, None),
             "data": data or None,
             "stable": ("text", "sender", *sorted(given.keys() & {"session", "kind"}), *sorted(data)),
+            "scope": (session,) if session == self._session else self._sessions,
         }
 
     def _address(self, asked: str | None) -> str:

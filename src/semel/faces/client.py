@@ -1,7 +1,8 @@
 """A client of a running gateway's HTTP API, with the owner's token: what the CLI and the terminal use.
 
 Its address and token are read from the data directory (`gateway.json`, `owner.token`), so that whoever can
-read those files is the owner. Shapes are those of /v1/openapi.json.
+read those files is the owner. They go to no process of another user (`tools/address.py`). Shapes are those of
+/v1/openapi.json.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from urllib.parse import quote, urlencode
 import httpx2
 
 from semel.tools.address import Address as Address
+from semel.tools.address import AnotherUsers as AnotherUsers
 from semel.tools.address import NoGateway as NoGateway
+from semel.tools.address import look_async
 
 Json = dict[str, Any]
 
@@ -49,7 +52,8 @@ class Client:
     def __init__(self, data_dir: Path, transport: httpx2.AsyncBaseTransport | None = None):
         self.data_dir = data_dir
         self.address = Address.of(data_dir)
-        self._http = httpx2.AsyncClient(transport=transport, timeout=30, trust_env=False)
+        hooks = {"request": [_watched]}
+        self._http = httpx2.AsyncClient(transport=transport, timeout=30, trust_env=False, event_hooks=hooks)
 
     async def __aenter__(self) -> Self:
         return self
@@ -301,6 +305,10 @@ class Client:
         if response.is_error:
             raise _refusal(response)
         return dict(response.json()) if response.content else {}
+
+
+async def _watched(request: httpx2.Request) -> None:
+    request.extensions["trace"] = look_async
 
 
 def _session(key: str, rest: str = "") -> str:

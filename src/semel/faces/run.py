@@ -32,6 +32,7 @@ from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
+from semel.tools import owned
 from semel.tools.address import GATEWAY_FILE
 from semel.tools.exec.background import Supervisors, Workplace
 from semel.tools.inside import InsideTools
@@ -115,14 +116,11 @@ def _prepare(config: Config) -> None:
     settings = config.gateway
     ours = [agent.cwd for agent in settings.agents.values() if agent.cwd.is_relative_to(settings.data_dir)]
     try:
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = settings.data_dir.stat()
-        if found.st_uid != os.geteuid():
-            raise CannotStart(f"{settings.data_dir} belongs to another user; use a data_dir of your own")
-        if found.st_mode & 0o077:
-            settings.data_dir.chmod(0o700)
+        owned.make(settings.data_dir, link=True)
         for place in (settings.ledger.parent, *ours):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except owned.NotOurs as error:
+        raise CannotStart(str(error)) from None
     except OSError as error:
         raise CannotStart(f"{error.filename or settings.data_dir} cannot be made: {error.strerror}") from error
 
@@ -149,7 +147,9 @@ def owner_token(data_dir: Path) -> str:
             _write_private(path, secrets.token_urlsafe(32) + "\n")
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise CannotStart(f"{path} can be read by others. Keep it for yourself: chmod 600 {path}")
-        token = path.read_text(encoding="ascii").strip()
+        token = owned.read(path, link=True).decode("ascii").strip()
+    except owned.NotOurs as error:
+        raise CannotStart(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise CannotStart(f"{path} cannot be used: {error}") from error
     if len(token) < 16:

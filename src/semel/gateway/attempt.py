@@ -64,7 +64,7 @@ def cannot(caps: Caps, op: Op) -> str | None:
     if op.kind == "file" and not caps.files:
         return "this channel takes no files"
     if op.kind in ("edit", "delete", "react") and op.target is None:
-        return "the message it refers to has no id on the platform: it was never delivered"
+        return "the message it refers to has no id that is known: it was never delivered, or its platform told none"
     return None
 
 
@@ -108,6 +108,8 @@ async def _bounded(work: Coroutine[Any, Any, Receipt | Any], timeout: float, clo
     halted = asyncio.ensure_future(halt.wait())
     try:
         await asyncio.wait({task, timer, halted}, return_when=asyncio.FIRST_COMPLETED)
+        if task.cancelled():  # by nobody here
+            raise _NoAnswer("the channel gave up without saying why")
         if task.done():
             return task.result()
         late = f"no answer within {timeout:g} s"
@@ -128,10 +130,13 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 def _wait(seconds: float | None) -> int | None:
     """What a platform asks for, in ms; None: nothing, or no time that anybody could wait."""
-    if seconds is None or not math.isfinite(seconds):
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
         return None
     return round(min(max(0.0, seconds), LONGEST) * 1000)
 
 
 def _said(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # an error of a channel from elsewhere that cannot even be shown
+        return type(error).__name__

@@ -25,6 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from semel.law.unseen import JOINERS, seen
+from semel.law.wellformed import scrub
+
 CHUNK = 1 << 20
 DRAFT = ".draft-"
 ID = re.compile(r"[0-9a-f]{64}")
@@ -32,8 +35,8 @@ ID = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Blob:
-    """A stored file. `size` in bytes; `name` is the file's own, without its directory; `mime` is told by the
-    name."""
+    """A stored file. `size` in bytes; `name` is the file's own, without its directory and what cannot be seen;
+    `mime` is told by the name."""
 
     id: str
     size: int
@@ -62,7 +65,8 @@ def copy_promised(workspace: Path, wanted: str, store: Path, limit: int) -> Blob
         id, size = _keep(source, wanted, store, limit)
     finally:
         os.close(source)
-    return Blob(id, size, names[-1], mimetypes.guess_type(names[-1])[0] or "application/octet-stream")
+    mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
+    return Blob(id, size, seen(scrub(names[-1]), JOINERS) or "file", mime)
 
 
 def open_blob(store: Path, id: str) -> BinaryIO:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -252,8 +252,12 @@ class Gateway(Views, Sessions, Archive):
         data: Mapping[str, Any] | None = None,
         wakes: bool | None = None,
         source: str | None = None,
+        scope: Sequence[str] | None = None,
     ) -> Heard:
-        """Something that happened. The session is made if it is new. Raises BadRequest; returns after the commit."""
+        """Something that happened. The session is made if it is new. Raises BadRequest; returns after the commit.
+
+        `scope`: the patterns of session keys that a node was given; None: the owner reports.
+        """
         self._open()
         if kind in PEOPLES or kind == COMMAND:  # what a machine reports is not what somebody said
             raise BadRequest(
@@ -262,7 +266,7 @@ class Gateway(Views, Sessions, Archive):
             )
         heard = await self.inbox.hear(
             source=source or f"api:{session}", session=session, key=key, text=text, kind=kind, data=data,
-            wakes=wakes, stable=("kind", "text", "data", "session"),
+            wakes=wakes, stable=("kind", "text", "data", "session"), scope=scope,
         )  # fmt: skip
         self.jobs.heard(kind, key)
         return heard

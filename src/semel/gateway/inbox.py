@@ -15,12 +15,13 @@ from semel.law import identity
 from semel.law.busy import MODES, Busy
 from semel.law.commands import Message
 from semel.law.wake import Pause
-from semel.law.wellformed import scrub
+from semel.law.wellformed import NAME, one_line, scrub
 from semel.ledger import commands as command_rows
 from semel.ledger import hear as rows
 
 KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 TEXT_LIMIT = 1_000_000  # characters of one event
+NOT_TOLD = (rows.PEOPLES - {"message"}) | {command_rows.KIND}  # kinds that are made of what people did, never reported
 OURS = frozenset({"address", "from", "group", "mentioned", "of", "title", "at", "platform"})  # incoming.py tells these
 _AT_ONCE = rows.Addressed(0, None)
 
@@ -59,8 +60,13 @@ class Inbox:
         cursor: str | None = None,
         busy: Busy | None = None,
         automatic: bool = False,
+        scope: Sequence[str] | None = None,
     ) -> Heard:
-        """One event for one or more sessions. Raises BadRequest; returns after the commit."""
+        """One event for one or more sessions. Raises BadRequest; returns after the commit.
+
+        `scope`: the patterns by which somebody reports there who is not the owner; a session that they make speaks
+        only where they may choose that it does (`identity.Grant`). None: the owner.
+        """
         keys = [session] if isinstance(session, str) else list(session)
         if not keys:
             raise BadRequest("session: an event is addressed to at least one session")
@@ -68,6 +74,8 @@ class Inbox:
             raise BadRequest(
                 f"kind: {kind[:80]!r} should be 1 to 64 lower-case letters, digits and ._-, like exec.finished"
             )
+        if kind in NOT_TOLD:
+            raise BadRequest(f"kind: {kind!r} is the kind of what people do; choose another one for an event")
         if busy is not None and busy not in MODES:
             raise BadRequest(f"busy: {str(busy)[:80]!r} is not one of {', '.join(MODES)}")
         if len(text) > TEXT_LIMIT:
@@ -81,10 +89,12 @@ class Inbox:
         try:
             if key is not None:
                 identity.check_event_key(key)
-            targets = [self.target(identity.check_session_key(k)) for k in dict.fromkeys(keys)]
+            grant = None if scope is None else identity.Grant(tuple(scope), _channel(source))
+            targets = [self.target(identity.check_session_key(k), grant) for k in dict.fromkeys(keys)]
             digest = identity.digest({name: fields.get(name) for name in stable})
         except ValueError as bad:
             raise BadRequest(str(bad)) from None
+        sender = one_line(sender, NAME) or None if sender is not None else None
         command = None
         if kind == "message" and not automatic and text.startswith("/"):  # a command is something that a person says
             said = await self.commands.read(text, sender, source, keys)
@@ -98,7 +108,10 @@ class Inbox:
             source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more=_more(data),
             wakes=wakes, busy=busy, automatic=automatic, command=command,
         )  # fmt: skip
-        done = await self.record.write(rows.hear, event, targets, cursor)
+        try:
+            done = await self.record.write(rows.hear, event, targets, cursor)
+        except rows.NotMade as no:
+            raise BadRequest(_whose(no.key)) from None
         for one in done.addressed:
             self.turns.heed(one)
             if one.command:
@@ -109,13 +122,38 @@ class Inbox:
             done.event, done.status, done.first.hex(), other, first.waiting, first.place, first.why  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def target(self, key: str) -> rows.To:
-        """The agent and home that a session of this key has, or will have."""
+    def target(self, key: str, grant: identity.Grant | None = None) -> rows.To:
+        """The agent and home that a session of this key has, or will have if whoever has that grant makes it."""
         s = self.settings
-        route = identity.route(key, list(s.agents), s.channels, s.default_agent)
+        route = self._route(key, grant)
         own = s.session(key)
         pause = Pause(round(own.debounce * 1000), round(own.max_wait * 1000))
-        return rows.To(key, route.agent, route.home, own.busy, pause, own.automatic, self.turns.steers(key))
+        makes = route.home == self._route(key).home or not self._is_place(key)
+        return rows.To(key, route.agent, route.home, own.busy, pause, own.automatic, self.turns.steers(key), makes)
+
+    def _route(self, key: str, grant: identity.Grant | None = None) -> identity.Route:
+        s = self.settings
+        return identity.route(key, list(s.agents), s.channels, s.default_agent, grant)
+
+    def _is_place(self, key: str) -> bool:
+        """Whether a channel itself would make this session: with another home, nobody there would ever be answered."""
+        first, _, rest = key.partition(":")
+        own = self.settings.channels.get(rest.partition(":")[0])
+        return own is not None and first == (own.agent or self.settings.default_agent)
+
+
+def _channel(source: str) -> str:
+    """The channel whose account a source is; "": it is none."""
+    kind, _, name = source.partition(":")
+    return name if kind == "channel" else ""
+
+
+def _whose(key: str) -> str:
+    first, channel, _ = key.split(":", 2)
+    return (
+        f"session: {key!r} is the session of a place on the channel {channel!r}, and nobody has spoken there yet. "
+        f'Report once somebody has, or name the channel in the pattern that allows it, as "{first}:{channel}:*" does'
+    )
 
 
 def _found_out(data: Mapping[str, Any] | None, role: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from semel.gateway.receiving import Receiving, plain_mime, plain_name
 from semel.law import identity
 from semel.law.busy import Busy
 from semel.law.commands import Message
-from semel.law.wellformed import scrub
+from semel.law.wellformed import NAME, WHY, one_line, scrub
 from semel.ledger import commands as command_rows
 from semel.ledger import entries, failures, hear
 from semel.ledger import incoming as rows
@@ -27,8 +27,6 @@ from semel.ledger.refer import Refers
 
 ADDRESS = 120  # bytes of UTF-8
 RAW = 8_000_000  # bytes of what could not be used that are kept
-NAME = 200  # characters of a person's or a place's name
-WHY = 400  # characters of a reason
 YEAR_10000 = 253_402_300_800  # seconds since the epoch
 KINDS = ("message", "edit", "delete", "reaction", "echo", "failed", "unreadable")
 
@@ -98,7 +96,7 @@ class InboxOf:
 
     async def hear(self, **event: Any) -> Heard:
         """See `ports.Inbox.hear`."""
-        heard = await self._inbox.hear(source=self._source, **event)
+        heard = await self._inbox.hear(source=self._source, **{"scope": (), **event})
         self._seen.count(heard.status)
         return heard
 
@@ -265,9 +263,7 @@ def _digest(what: Incoming) -> bytes:
 
 
 def _name(text: str, most: int = NAME) -> str:
-    """On one line, without what cannot be seen."""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in scrub(text)).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return one_line(text, most)
 
 
 # ---------------------------------------------------------------- what cannot be used

@@ -14,19 +14,20 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from semel.gateway.attempt import look, make_op, send
 from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.metric import labelled
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.previews import Previews
-from semel.law.delivery import Rules, State
+from semel.law.delivery import Rules
 from semel.ledger import outgoing
 from semel.ledger.errors import LedgerClosed, LedgerError
 from semel.ledger.outgoing import Ask, Departure, Outcome, Round
 
 T = TypeVar("T")
+Lost = Literal["silence", "cannot tell"]
 ROOM = 64
 """Attempts of one channel that may be under way at once."""
 LEDGER_WAIT = (1.0, 30.0)
@@ -34,6 +35,9 @@ LEDGER_WAIT = (1.0, 30.0)
 
 LAST_WRITES = 5.0
 """Seconds a stop waits for the last outcomes to be written, after its grace."""
+
+UNRECORDED = "its outcome could not be recorded"
+_ATTEMPTED = frozenset({"receipt", "not sent", "refused", "silence"})
 
 _log = logging.getLogger("semel.outbox")
 
@@ -249,13 +253,30 @@ class Outbox:
         return await send(channel, op, self._clock, self._halt)
 
     async def _look(self, channel: Channel, departure: Departure) -> None:
-        op = make_op(departure, self._files)
-        outcome = await look(channel, op, departure.first, self._clock, self._halt)
-        await self._record(departure, outcome)
+        await self._record(departure, await self._found(channel, departure))
 
-    async def _record(self, departure: Departure, outcome: Outcome) -> State | None:
-        """The outcome is known only here until it is written: a full disk is waited for."""
+    async def _found(self, channel: Channel, departure: Departure) -> Outcome:
+        try:
+            op = make_op(departure, self._files)
+        except Exception as fault:  # ours, and nothing but a person can settle it
+            _log.exception("part %d cannot be looked for", departure.part)
+            return Outcome("hold", why=f"it cannot be looked for as it is recorded: {fault!r}")
+        return await look(channel, op, departure.first, self._clock, self._halt)
+
+    async def _record(self, departure: Departure, outcome: Outcome) -> None:
+        """What became of it is written, whatever it is: a part that stayed as it was would stop its destination."""
         self.outcomes[departure.channel, outcome.what] += 1
+        if outcome.what in ("receipt", "found") and outcome.receipt is None:
+            _log.warning("%r took part %d, and its id of it cannot be kept", departure.channel, departure.part)
+        try:
+            await self._write(departure, outcome)
+        except Exception:  # ours: it is then as if no answer had come, and its channel's class decides
+            _log.exception("the outcome of part %d cannot be recorded: %s", departure.part, outcome.what)
+            lost: Lost = "silence" if outcome.what in _ATTEMPTED else "cannot tell"
+            await self._write(departure, Outcome(lost, why=f"{UNRECORDED}: {outcome.what}"))
+
+    async def _write(self, departure: Departure, outcome: Outcome) -> None:
+        """The outcome is known only here until it is written: a full disk is waited for."""
         rules, others = self._rules[departure.channel], tuple(self._rules)
         state = await self._insist(
             outgoing.receipt, departure.part, outcome, rules, jitter=self._dice(), channels=others
@@ -263,7 +284,6 @@ class Outbox:
         self.rejected[departure.channel] += state == "rejected"
         if state == "sent":
             self.previews.arrived(departure.part)
-        return state
 
     async def _insist(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
         """Write; wait while the ledger cannot be written. None: the gateway stops, and nothing was written."""

@@ -119,16 +119,26 @@ class Pairing:
             return Tried("paired", mine.name, mine.role, tuple(people))
 
     async def burn(self, channel: str, what: Incoming, code: str) -> bool:
-        """A code that was sent where others read it, too, is void: any of them could be the next to send it."""
+        """A code that was sent where others read it, too, is void: any of them could be the next to send it.
+
+        Where too much was taken for one already, each that might be it is void.
+        """
         async with self._one:
-            here, signed = self._here(channel), self._signed(code)
-            found: rows.Code | Tried | None = next((one for one in here if self._quick.get(one.id) == signed), None)
-            if found is None and any(one.id not in self._quick for one in here):  # shown before a restart
-                found = await self._match(channel, what, code)
-            if not isinstance(found, rows.Code):
-                return False
-            self._open.pop(found.id, None)
-            return await self.record.write(rows.void, found.id)
+            void = await self._shown(channel, what, code)
+            for one in void:
+                self._open.pop(one.id, None)
+            return any([await self.record.write(rows.void, one.id) for one in void])
+
+    async def _shown(self, channel: str, what: Incoming, code: str) -> list[rows.Code]:
+        """The open codes that this is, or may be. Those of before a restart are compared so many times an hour."""
+        here, signed = self._here(channel), self._signed(code)
+        if found := [one for one in here if self._quick.get(one.id) == signed]:
+            return found
+        slow = [one for one in here if one.id not in self._quick]
+        match = await self._match(channel, what, code) if slow else Tried("none")
+        if isinstance(match, rows.Code):
+            return [match]
+        return slow if match.outcome == "limited" else []
 
     def _signed(self, code: str) -> bytes:
         return hashlib.blake2b(code.encode("ascii"), key=self._key, digest_size=32).digest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semel.gateway.ports import Asked, Conversation
@@ -66,12 +66,13 @@ class Permissions:
 
     def asked(self, request: Asked, known: Json) -> list[show.Op]:
         """What to show for a new request. `known`: what the stream told of its tool call."""
+        request = replace(request, options=requests.offered(request.options))
         if is_ours(request.tool_call, known):
             self._answer(request, _option(request, "allow"))
             return []
         slot, self._next = self._next, self._next + 1
         body: Json = {
-            "title": request.tool_call.get("title") or known.get("title") or "The agent asks for permission",
+            "title": _title(request.tool_call) or _title(known) or "The agent asks for permission",
             "options": [dict(o) for o in request.options],
             "input": request.tool_call.get("rawInput") or known.get("input"),
             "call": request.tool_call.get("toolCallId"),
@@ -137,6 +138,11 @@ class Permissions:
         task = asyncio.get_running_loop().create_task(self.conversation.answer(request.id, option))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _title(call: Json) -> str:
+    title = call.get("title")
+    return title if isinstance(title, str) else ""
 
 
 def _option(request: Asked, policy: str) -> str | None:

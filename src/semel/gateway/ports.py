@@ -403,8 +403,12 @@ class Inbox(Protocol):
         cursor: str | None = None,
         busy: Busy | None = None,
         automatic: bool = False,
+        scope: Sequence[str] = (),
     ) -> Heard:
         """One event of a program that has shown a secret, such as a webhook's, and the cursor behind it.
+
+        `scope`: session keys, or patterns of them, by which it may speak there. A new session is at home on this
+        channel, on another one that one of them names to the letter, or else on the page.
 
         `stable` names the fields the digest covers: "text", "sender", "kind", "data" (all of it), "session"
         (those it is addressed to), or a key of `data`.

@@ -14,6 +14,7 @@ from semel.gateway import files
 from semel.gateway.ports import Kept, TooLarge
 from semel.gateway.record import Record
 from semel.gateway.toolcalls import Copies
+from semel.law.unseen import seen
 from semel.law.wellformed import scrub
 from semel.ledger import incoming as rows
 from semel.ledger.errors import LedgerError
@@ -22,7 +23,6 @@ log = structlog.get_logger("semel.channels")
 
 PIECE = 1 << 20  # bytes that are written at once
 NAME = 200  # characters of a name
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # what hides how a name ends, too
 _MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}")
 
 
@@ -95,8 +95,8 @@ class Receiving:
 
 
 def plain_name(name: str) -> str:
-    """A file's name as it is recorded: without a directory, without characters that cannot be seen."""
-    bare = _CONTROL.sub("", scrub(name)).replace("\\", "/").rstrip("/").rpartition("/")[2].strip()
+    """A file's name as it is recorded: without a directory, without what cannot be seen or hides how a name ends."""
+    bare = seen(scrub(name)).replace("\\", "/").rstrip("/").rpartition("/")[2].strip()
     if len(bare) > NAME:
         stem, dot, end = bare.rpartition(".")
         bare = f"{stem[: NAME - 1 - len(end)]}{dot}{end}" if dot and len(end) <= 16 else bare[:NAME]

@@ -7,22 +7,20 @@ message (edited, deleted, reacted to) is a note, in its place in the order of he
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from semel.gateway.received import Given, place
+from semel.law import imitations
 
 Json = dict[str, Any]
 
 MARK = "[semel: "
-_OPEN = re.compile(r"[\[\uff3b]([\s/\xad\u200b-\u200f\u2060-\u2064\ufeff]{0,9})semel\b", re.I)
-"""Ours, and what looks like it: with blanks or what cannot be seen between, or a full-width bracket."""
 
 
 def inert(text: str) -> str:
     """Text from outside cannot imitate our own marks: their opening bracket becomes a parenthesis."""
-    return _OPEN.sub(r"(\1semel", text)
+    return imitations.opened(text)
 
 
 def marked(what: str, body: str) -> str:

@@ -61,10 +61,11 @@ class Views:
         number = await self._id(session)
         watcher = self.hub.join(number)
         try:
-            first = await self._catch_up(number, after)
-            yield first
-            rev = int(first["rev"])
-            while not _deleted(first):
+            # What is told is held no longer than until it is taken: a snapshot is large, and a watcher may be slow.
+            told = [await self._catch_up(number, after)]
+            rev, over = int(told[0]["rev"]), _deleted(told[0])
+            yield told.pop()
+            while not over:
                 await watcher.ready.wait()
                 if watcher.lagged:
                     watcher.lagged = False
@@ -76,9 +77,11 @@ class Views:
                     fresh = watcher.take(rev)
                     caught = {"type": "change", "rev": fresh[-1]["rev"], "changes": fresh} if fresh else {}
                 if caught:
-                    rev = int(caught["rev"])
-                    yield caught
-                    if _deleted(caught):
+                    rev, over = int(caught["rev"]), _deleted(caught)
+                    told.append(caught)
+                    caught, fresh = {}, []
+                    yield told.pop()
+                    if over:
                         return
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(STREAM_EVERY):  # wait_for would swallow a cancel, before Python 3.12

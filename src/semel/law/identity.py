@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 KEY_LENGTH = 512
@@ -126,16 +127,39 @@ class Route:
     home: str
 
 
-def route(key: str, agents: Sequence[str], channels: Collection[str], default_agent: str) -> Route:
+@dataclass(frozen=True)
+class Grant:
+    """Where somebody may report who is not the owner: a node, a webhook. `patterns` (shell patterns over session keys)
+    are what they were given, `channel` is the channel that they are, if any."""
+
+    patterns: Sequence[str] = ()
+    channel: str = ""
+
+    def reaches(self, first: str, channel: str, address: str) -> bool:
+        """Whether they may choose that a new session speaks there: on their own channel, or where a pattern names the
+        channel to the letter. Each segment is held against its own: `ci:*` and `*:*:*` name none."""
+        return channel == self.channel or any(_names(pattern, first, channel, address) for pattern in self.patterns)
+
+
+def _names(pattern: str, first: str, channel: str, address: str) -> bool:
+    of_first, _, rest = pattern.partition(":")
+    named, _, of_address = rest.partition(":")
+    return named == channel and fnmatchcase(first, of_first) and fnmatchcase(address, of_address)
+
+
+def route(
+    key: str, agents: Sequence[str], channels: Collection[str], default_agent: str, grant: Grant | None = None
+) -> Route:
     """Read `agent:channel:address`, as far as the key has it.
 
     The agent is the first segment if one of that name is configured. The home is `channel:address` if the second
-    segment names a configured channel, the address unescaped; otherwise it is `web:<key>`.
+    segment names a configured channel that the `grant` reaches (None: the owner's, which reaches all), the address
+    unescaped; otherwise it is `web:<key>`.
     """
     first, _, rest = key.partition(":")
     channel, _, address = rest.partition(":")
     agent = first if first in agents else default_agent
-    if channel in channels and address:
+    if channel in channels and address and (grant is None or grant.reaches(first, channel, address)):
         return Route(agent, f"{channel}:{_address(address)}")
     return Route(agent, f"web:{key}")
 

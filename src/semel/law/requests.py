@@ -11,10 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from semel.law.unseen import is_unseen, squeezed
+
 Json = dict[str, Any]
 
 TITLE, INPUT, OPTION = 300, 600, 100  # characters that are shown of each
+RUN = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
+"""Fields of an input that say what is run."""
 _fence = re.compile("```+|~~~+")
+_BLANKS = re.compile(r"\s{9,}")  # more than an indentation
 NONE = "The agent asks for nothing here now."
 OVER = "What you reply to is answered, or was withdrawn. To answer what is asked now, reply to that."
 
@@ -50,7 +55,7 @@ def words(
     lines = [f"The agent asks for permission: {_line(title, TITLE)}"]
     if told not in (None, "", {}, []):
         lines += ["", _fenced(told)]
-    lines += ["", *(f"{n}. {_name(option)}" for n, option in enumerate(options, first)), ""] if options else [""]
+    lines += ["", *(f"{n}. {called(option)}" for n, option in enumerate(options, first)), ""] if options else [""]
     numbered = f", /approve N (N: {first} to {first + len(options) - 1})" if len(options) > 1 else ""
     within = max(1, round(minutes))
     answers = f"answers /approve{numbered} or /deny, within {within} minute{'s' if within > 1 else ''}."
@@ -66,7 +71,7 @@ def withdrawn(title: str, expired: bool) -> str:
 def outcome(option: str | None, options: Sequence[Mapping[str, Any]], by: str, title: str) -> str:
     """What became of a request, for the people who were asked."""
     found = next((o for o in options if str(o.get("optionId")) == option), None)
-    chosen = _name(found) if found is not None else "cancelled"
+    chosen = called(found) if found is not None else "cancelled"
     return f"{chosen}, by {_line(by, OPTION)}: {_line(title, TITLE)}"
 
 
@@ -95,10 +100,23 @@ def choose(asked: Sequence[Request], allow: bool, number: int | None, about: int
         option = _mildest(one, "allow" if allow else "reject")
     if option is None and allow:
         return f"The agent offers no way to allow that alone; choose one of {_span(one)}."
-    name = _name(option) if option is not None else "Cancelled"
+    name = called(option) if option is not None else "Cancelled"
     return Chosen(
         one.item, None if option is None else str(option.get("optionId")), f"{name}: {_line(one.title, TITLE)}"
     )
+
+
+def offered(options: Sequence[Mapping[str, Any]]) -> tuple[Json, ...]:
+    """The options of a request that can be answered with: `{"optionId", "name", "kind"?, ...}`, all three texts.
+
+    One without an id that is a text is left out; one without a name is called by its id.
+    """
+    return tuple(_option(one) for one in options if isinstance(one.get("optionId"), str) and one["optionId"])
+
+
+def _option(one: Mapping[str, Any]) -> Json:
+    name, rest = one.get("name"), {k: v for k, v in one.items() if k != "kind" or isinstance(v, str)}
+    return {**rest, "name": name if isinstance(name, str) and name.strip() else one["optionId"]}
 
 
 def _mildest(one: Request, kind: str) -> Json | None:
@@ -117,17 +135,49 @@ def _span(one: Request) -> str:
     return str(one.first) if len(one.numbers) == 1 else f"{one.first} to {one.numbers[-1]}"
 
 
-def _name(option: Mapping[str, Any]) -> str:
+def called(option: Mapping[str, Any]) -> str:
+    """What an option is called, in one line."""
     return _line(str(option.get("name") or option.get("optionId") or "?"), OPTION)
 
 
 def _line(text: str, most: int) -> str:
-    """What an agent wrote, in one line: it must not look like another request."""
-    flat = " ".join(text.split())
+    """What an agent wrote, in one line: it must not look like another request, nor read another way than it is."""
+    flat = squeezed(text)
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
 def _fenced(told: Any) -> str:
-    text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, indent=1)
-    cut = _fence.sub("'''", text if len(text) <= INPUT else text[: INPUT - 1] + "…")
-    return f"```\n{cut}\n```"
+    shown = plain(told)
+    text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=1)
+    inside = _fence.sub("'''", cut(text))
+    return f"```\n{inside}\n```"
+
+
+def cut(text: str) -> str:
+    """As much of an input as is shown, and how much is left out."""
+    left = len(text) - INPUT
+    return text if left <= 0 else f"{text[:INPUT]}\n… {left:,} characters are left out here; the page shows them"
+
+
+def plain(told: Any) -> Any:
+    """An input as people read it: what is run first, then what is short; long runs of blanks as one, and what cannot be
+    seen by its number. JSON to JSON."""
+    if isinstance(told, str):
+        return _pictured(_BLANKS.sub(" ", told))
+    if isinstance(told, list | tuple):
+        return [plain(one) for one in told]
+    if not isinstance(told, Mapping):
+        return told
+    return {plain(str(name)): plain(told[name]) for name in sorted(told, key=lambda name: _rank(name, told[name]))}
+
+
+def _rank(name: Any, value: Any) -> int:
+    if str(name).casefold() in RUN:
+        return 0
+    return 1 if not isinstance(value, str | list | Mapping) or len(str(value)) <= OPTION else 2
+
+
+def _pictured(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join([f"<U+{ord(one):04X}>" if one not in "\n\t" and is_unseen(one) else one for one in text])

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+NAME = 200
+"""The most characters of a person's or a place's name."""
+WHY = 400
+"""The most characters of a reason that somebody else gave."""
+
 
 def scrub(value: Any) -> Any:
     """A text, or JSON with texts in it, without lone surrogates: U+FFFD stands for each.
@@ -19,3 +24,10 @@ def scrub(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {scrub(name): scrub(one) for name, one in value.items()}
     return value
+
+
+def one_line(text: str, most: int) -> str:
+    """On one line, without what cannot be seen, of at most so many characters."""
+    shown = "".join(sign if sign.isprintable() else " " for sign in scrub(text[: 16 * most]))
+    line = " ".join(shown.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

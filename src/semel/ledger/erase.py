@@ -7,7 +7,7 @@ erasure says how far it has come. In order: claims and their parts, entries with
 from __future__ import annotations
 
 from semel.law import delivery
-from semel.ledger import moves
+from semel.ledger import entries, moves
 from semel.ledger.sql import Row, Tx
 
 PIECE = 256  # rows of a kind in one transaction
@@ -57,6 +57,10 @@ def _left(tx: Tx, claim: int) -> bool:
             move.take("drop")
             moves.write(tx, move)
         tx.run("erase_part", id=part.id)
+        if part.error is not None:
+            for entry in tx.all("entries_of_claim", claim=claim):
+                if entry.session != part.session:
+                    entries.touch_entry(tx, entry.session, entry.seq)
         if part.failed is not None:
             tx.run("erase_failure", event=part.failed)
     return whole

@@ -15,12 +15,21 @@ PEOPLES = frozenset({"message", "answer"})  # kinds of what a person said; the r
 NO_STEERING = "no message can join the turn that runs now"
 
 
+class NotMade(Exception):
+    """An event is addressed to a session that is not there, and is not to make it. Nothing was accepted."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"there is no session {key!r}")
+        self.key = key
+
+
 @dataclass(frozen=True)
 class To:
     """A session an event is addressed to. Agent and home count only if the session is new.
 
     The rest is how it takes what comes: its configured busy mode and pause, whether programs may wake it
     (`automatic`), and whether the agent of its running turn is known to read a second prompt (`steers`).
+    `makes`: it is made if it is new; else NotMade is raised.
     """
 
     key: str
@@ -30,6 +39,7 @@ class To:
     pause: wake.Pause = wake.AT_ONCE
     automatic: bool = False
     steers: bool = False
+    makes: bool = True
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,8 @@ def session_of(tx: Tx, to: To) -> Row:
 
 def _opened(tx: Tx, to: To, row: Row | None) -> Row:
     if row is None:
+        if not to.makes:
+            raise NotMade(to.key)
         session = int(tx.value("session_add", key=to.key, agent=to.agent, home=to.home, at=tx.now))
         entries.touch_session(tx, session)
         row = tx.one("session_by_id", id=session)
@@ -125,7 +137,10 @@ def _back(tx: Tx, row: Row) -> Row:
 
 
 def hear(tx: Tx, event: Event, targets: Sequence[To], cursor: str | None = None) -> Outcome:
-    """Accept an event once, for ever. A repeat answers with the first outcome; other content conflicts."""
+    """Accept an event once, for ever. A repeat answers with the first outcome; other content conflicts.
+
+    Raises NotMade.
+    """
     if cursor is not None:
         tx.run("cursor_set", source=event.source, value=cursor, at=tx.now)
     told = {"automatic": True} if event.automatic else {}

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from semel.law import backoff
 from semel.law import delivery as law
+from semel.law.identity import BadKey, check_event_key
+from semel.law.wellformed import WHY, one_line
 from semel.ledger import elsewhere, entries, moves, parts, reserve, undelivered
 from semel.ledger.moves import Move
 from semel.ledger.parts import PARKED
@@ -64,12 +66,29 @@ class Outcome:
     """What came of an attempt or a look-up. Times in ms.
 
     Of an attempt: receipt, not sent, refused, silence. Of a look-up: found, absent, cannot tell, hold.
+    Whatever a platform answered, it can be stored and shown: `why` is one line, and `receipt` None where it could not
+    be kept to the letter.
     """
 
     what: Literal["receipt", "not sent", "refused", "silence", "found", "absent", "cannot tell", "hold"]
     receipt: str | None = None
     why: str | None = None
     retry_after: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "receipt", _kept(self.receipt))
+        object.__setattr__(self, "why", None if self.why is None else one_line(self.why, WHY))
+
+
+def _kept(id: object) -> str | None:
+    """The platform's id of a message, where it can be one: what a key can be (`law.identity`). An id that was changed
+    or cut would be another one's, or nobody's: of such a message it is only known that it was taken."""
+    if isinstance(id, int):
+        id = str(id)
+    try:
+        return check_event_key(id) if isinstance(id, str) else None
+    except BadKey:
+        return None
 
 
 # ---------------------------------------------------------------- depart
@@ -339,6 +358,6 @@ def arrived_as(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
         return False
     move = Move.of(row)
     move.take("found")
-    move.receipt, move.error = _message(tx, row, platform_id), None
+    move.receipt, move.error = _message(tx, row, _kept(platform_id)), None
     moves.write(tx, move)
     return True

@@ -66,7 +66,13 @@ class Stretch:
 def said_in_root(tx: Tx, root: int, home: str | None) -> list[str]:
     """The texts that earlier attempts of a root said to the home."""
     rows = tx.all("claims_of_root", root=root)
-    return [r.text for r in rows if r.outcome == "said" and r.text and (r.dest == home or r.how == "recovery")]
+    said = [r for r in rows if r.outcome == "said" and r.text]
+    return [r.text for r in said if r.how == "recovery" or _is_home(r.dest, home)]
+
+
+def _is_home(dest: str | None, home: str | None) -> bool:
+    """Without a home, what a session says at home is said to its own transcript: `session:KEY`."""
+    return dest == home if home is not None else (dest or "").startswith("session:")
 
 
 def unsent(tx: Tx, root: int, home: str) -> tuple[int, str] | None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
 from semel.faces.cli.out import as_json, console, remark, shorten
-from semel.faces.client import NoGateway
+from semel.faces.client import AnotherUsers, NoGateway
 from semel.faces.config import locate
 from semel.faces.safe import visible
 from semel.faces.transcript import stamp
@@ -45,6 +45,8 @@ def doctor(json: Json = False, config: Config = None, data_dir: DataDir = None) 
     data, ledger = locate(config, data_dir)
     try:
         report = ask(config, data_dir, lambda client: client.doctor())
+    except AnotherUsers:
+        raise
     except NoGateway:
         report = _offline(ledger)
         remark(f"no gateway is running on {data}; the ledger was read by itself")

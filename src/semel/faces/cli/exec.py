@@ -54,7 +54,6 @@ def exec_(
     until the gateway has it: the gateway may be away, and this program may be killed.
     """
     from semel.tools.exec.reporter import Target
-    from semel.tools.exec.watch import home
 
     if flush == bool(command):
         raise typer.BadParameter("name a command after --, or use --flush alone")
@@ -62,17 +61,17 @@ def exec_(
     to = Target(data, _url(url), _token(token_file))
     patience = _seconds(wait)
     if flush:
-        raise typer.Exit(_flush(home(data), name, to, patience))
+        raise typer.Exit(_flush(data, name, to, patience))
     assert command is not None
-    raise typer.Exit(_run(home(data), _node(name), to, _session(session), command, attach, patience))
+    raise typer.Exit(_run(data, _node(name), to, _session(session), command, attach, patience))
 
 
-def _run(root: Path, node: str, to: Target, session: str, command: list[str], attach: bool, patience: float) -> int:
+def _run(data: Path, node: str, to: Target, session: str, command: list[str], attach: bool, patience: float) -> int:
     from semel.tools.exec.spool import Spool
-    from semel.tools.exec.watch import Watch, flushed_stdout
+    from semel.tools.exec.watch import FOLDER, Watch, flushed_stdout
 
     flushed_stdout()
-    spool = Spool(root, node)
+    spool = Spool(data, FOLDER, node)
     try:
         return Watch(spool, to, complain).run(session, node, command, attach, patience)
     except OSError as error:
@@ -80,16 +79,16 @@ def _run(root: Path, node: str, to: Target, session: str, command: list[str], at
         return CANNOT
 
 
-def _flush(root: Path, name: str | None, to: Target, patience: float) -> int:
+def _flush(data: Path, name: str | None, to: Target, patience: float) -> int:
     from semel.tools.exec.spool import Spool, spools
-    from semel.tools.exec.watch import flush
+    from semel.tools.exec.watch import FOLDER, flush
 
-    chosen = [Spool(root, _node(name))] if name else spools(root)
+    named = [Spool(data, FOLDER, _node(name))] if name else None
     override = to.url is not None or to.token_file is not None
     try:
-        taken, left = flush(chosen, to, override, patience, complain)
+        taken, left = flush(named or spools(data, FOLDER), to, override, patience, complain)
     except OSError as error:
-        complain(f"the spool {root} cannot be read: {error.strerror or error}")
+        complain(f"the spool {data / FOLDER} cannot be read: {error.strerror or error}")
         return 1
     for line in taken:
         print(line)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import stat
 import time
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from semel.faces.http import security, shapes
 from semel.faces.http.problems import MEDIA, Problem, refused
 from semel.faces.http.security import Access
 from semel.faces.http.table import Answers, Call, Operation, json
+from semel.law.unseen import JOINERS, seen
 
 INLINE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """What a browser may show in place: it cannot hold script. Everything else is saved."""
@@ -31,10 +36,11 @@ async def hook(call: Call) -> Response:
 
 async def blob(call: Call) -> Response:
     path, name, mime = await call.gateway.blob(call.path("id"))
-    if not path.is_file():
+    opened = await asyncio.to_thread(_opened, path)
+    if opened is None:
         raise Problem("not-found", "The file is not in the store any more.")
-    return FileResponse(
-        path,
+    return Stored(
+        opened,
         media_type=mime,
         filename=_plain_name(name),
         content_disposition_type="inline" if mime in INLINE else "attachment",
@@ -45,8 +51,32 @@ async def blob(call: Call) -> Response:
     )
 
 
+def _opened(path: Path) -> BinaryIO | None:
+    """A stored file, for reading; None where there is none, or a link or a device in its place."""
+    try:
+        opened = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except OSError:  # IsADirectoryError among them
+        return None
+    if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        return opened
+    opened.close()
+    return None
+
+
+class Stored(FileResponse):
+    """A file that is open already: what was looked at is what is sent, whatever its name leads to meanwhile."""
+
+    def __init__(self, opened: BinaryIO, **more: Any):
+        super().__init__(f"/dev/fd/{opened.fileno()}", stat_result=os.fstat(opened.fileno()), **more)
+        self._opened = opened
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._opened:
+            await super().__call__(scope, receive, send)
+
+
 def _plain_name(name: str) -> str:
-    return re.sub(r'[\x00-\x1f\x7f/\\"]', "_", name)[-200:] or "file"
+    return seen(re.sub(r'[\x00-\x1f\x7f/\\"]', "_", name), JOINERS)[-200:] or "file"
 
 
 async def health(call: Call) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -88,7 +88,9 @@ class GatewayFacade(Protocol):
         data: Json | None = None,
         wakes: bool | None = None,
         source: str | None = None,
-    ) -> Heard: ...
+        scope: Sequence[str] | None = None,
+    ) -> Heard:
+        """`scope`: the patterns of session keys that a node was given; None: the owner reports."""
 
     async def sessions(self, archived: bool = False, before: str | None = None, limit: int = 200) -> list[Json]: ...
 

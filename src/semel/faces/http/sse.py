@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,6 +23,7 @@ from semel.gateway.errors import NoSuchSession
 
 log = structlog.get_logger("semel.http")
 
+PIECE = 64 * 1024  # bytes that are handed to a connection at once: what waits in it is a copy
 RETRY = b"retry: 1000\n\n"  # a browser comes back after a second, with the last id it saw
 
 
@@ -46,9 +49,40 @@ async def _frames(call: Call, key: str, after: int | None) -> AsyncIterator[byte
         watch = call.gateway.watch(key, after)
         async with contextlib.aclosing(watch) as messages:  # type: ignore[type-var]
             async for message in messages:
-                yield frame(await dress_message(message) if call.query["html"] else message)
+                with shared(frame(await dress_message(message) if call.query["html"] else message)) as data:
+                    del message  # a watcher may take its time: meanwhile only the text is held
+                    yield data
     except NoSuchSession:
         return  # it was removed while it was watched
+
+
+@dataclass
+class _Leaving:
+    """A frame that leaves for so many watchers."""
+
+    data: bytes
+    count: int = 0
+
+
+_leaving: dict[bytes, _Leaving] = {}  # large ones, by digest
+
+
+@contextlib.contextmanager
+def shared(data: bytes) -> Iterator[bytes]:
+    """The same bytes, held once however many watchers they are on their way to."""
+    if len(data) < PIECE:
+        yield data
+        return
+    digest = hashlib.blake2b(data, digest_size=32).digest()
+    one = _leaving.setdefault(digest, _Leaving(data))
+    del data
+    one.count += 1
+    try:
+        yield one.data
+    finally:
+        one.count -= 1
+        if not one.count:
+            del _leaving[digest]
 
 
 LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
@@ -76,12 +110,13 @@ class Stream(EventSourceResponse):
             sep="\n",
             ping=settings.heartbeat,
             ping_message_factory=_heartbeat,
-            send_timeout=settings.send_timeout,
         )
         self._stopping = stopping
+        self._patience = settings.send_timeout  # seconds for each piece
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         stopped = ended = False
+        turn = asyncio.Lock()  # a heartbeat does not come between two pieces of a frame
 
         async def until_stopped() -> Message:
             nonlocal stopped
@@ -92,7 +127,10 @@ class Stream(EventSourceResponse):
         async def watched(message: Message) -> None:
             nonlocal ended
             ended = message["type"] == "http.response.body" and not message.get("more_body", False)
-            await send(message)
+            async with turn:
+                for piece in _pieces(message):
+                    async with asyncio.timeout(self._patience):
+                        await send(piece)
 
         try:
             await super().__call__(scope, until_stopped, watched)
@@ -103,6 +141,16 @@ class Stream(EventSourceResponse):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):  # a watcher that does not read is cut off
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    body = message.get("body", b"")
+    if len(body) <= PIECE:
+        yield message
+        return
+    for start in range(0, len(body), PIECE):
+        more = message.get("more_body", False) or start + PIECE < len(body)
+        yield {**message, "body": body[start : start + PIECE], "more_body": more}
 
 
 async def _first(receive: Receive, stopping: asyncio.Event) -> Message | None:

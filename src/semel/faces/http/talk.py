@@ -33,7 +33,7 @@ async def report(call: Call) -> Response:
     key = event_key(call, body.key, "key")
     event = await call.gateway.report(
         call.session, body.kind, body.text, key=key, data=body.data, wakes=body.wakes,
-        source=call.node.source if call.node else None,
+        source=call.node.source if call.node else None, scope=call.node.sessions if call.node else None,
     )  # fmt: skip
     return heard(event)
 

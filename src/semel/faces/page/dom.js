@@ -20,6 +20,11 @@ export function plainly(text) {
   return String(text).replace(HIDDEN, picture);
 }
 
+/** The same on several lines: an input. Line ends and tabs stay. */
+export function openly(text) {
+  return String(text).split(/(\t|\r?\n)/).map((piece, place) => (place % 2 ? piece : plainly(piece))).join("");
+}
+
 export const byId = (id) => document.getElementById(id);
 
 /** Sets text only where it differs: an unchanged node keeps the reader's selection in it (Law 8). */
@@ -72,7 +77,7 @@ export function inputText(input) {
   if (input === null || input === undefined) return "";
   if (typeof input !== "object" || Array.isArray(input)) return typeof input === "string" ? input : JSON.stringify(input, null, 2);
   const { command, ...rest } = input;
-  const lines = command === undefined ? [] : [Array.isArray(command) ? command.join(" ") : plain(command)];
+  const lines = command === undefined ? [] : [Array.isArray(command) ? command.map(plain).join(" ") : plain(command)];
   for (const [name, value] of Object.entries(rest)) if (value !== null && value !== "") lines.push(`${name}: ${plain(value)}`);
   return lines.join("\n");
 }

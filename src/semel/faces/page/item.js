@@ -1,6 +1,6 @@
 // What is seen beside the transcript: tool calls, thoughts, plans, requests. One class a kind.
 
-import { h, inputText, say, show } from "/page/dom.js";
+import { h, inputText, openly, plainly, say, show } from "/page/dom.js";
 import { RequestRow } from "/page/request.js";
 
 /** A line that opens: tool calls and thoughts. Its open state is the reader's and no update changes it. */
@@ -51,11 +51,11 @@ class ToolRow extends Folding {
     this.data = data;
     const status = data.status || "pending";
     this.node.dataset.status = status;
-    say(this.label, data.title || data.name || "tool");
+    say(this.label, plainly(data.title || data.name || "tool"));
     const exit = data.exit !== undefined && data.exit !== null && data.exit !== 0 ? `exit ${data.exit}` : "";
     say(this.state, [STATUS[status] ?? status, exit].filter(Boolean).join(", "));
     const input = inputText(data.input);
-    say(this.input, input);
+    say(this.input, openly(input));
     show(this.input, input !== "" && input !== data.title);
     this.setText(data.text || "");
     this.told.data = gapText(data);
@@ -100,7 +100,7 @@ class PlanRow {
     if (told === this.told) return;
     this.told = told;
     const steps = (data.entries || []).map((step) =>
-      h("li", { class: step.status || "pending", "aria-label": `${step.content}: ${step.status || "pending"}` }, step.content),
+      h("li", { class: step.status || "pending", "aria-label": `${plainly(step.content)}: ${step.status || "pending"}` }, plainly(step.content)),
     );
     this.node.replaceChildren(h("p", { class: "label" }, "Plan"), h("ol", {}, ...steps));
   }
@@ -136,6 +136,20 @@ class SilentRow {
   }
 
   grow() {}
+}
+
+/** In the place of a row whose data this page cannot draw. It is tried again when the row changes. */
+export class BrokenRow {
+  constructor(data) {
+    this.data = data;
+    this.node = h("li", { class: "item notice broken" }, "This could not be drawn.");
+  }
+
+  grow(text) {
+    this.data = { ...this.data, text: this.data.text + text };
+  }
+
+  line() {}
 }
 
 const KINDS = { tool: ToolRow, thought: ThoughtRow, plan: PlanRow, permission: RequestRow, ask: RequestRow, notice: NoticeRow };

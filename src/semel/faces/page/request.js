@@ -1,6 +1,6 @@
 // A permission request or a question: answered once, by whoever is first, and seen as answered by everybody.
 
-import { h, inputText } from "/page/dom.js";
+import { h, inputText, openly, plainly } from "/page/dom.js";
 
 const CLOSED = { cancelled: "cancelled", expired: "nobody answered in time" };
 
@@ -25,8 +25,8 @@ export class RequestRow {
     this.node.dataset.state = data.state;
     this.node.hidden = asked && !data.options?.length;
     this.node.replaceChildren(
-      h("p", { class: "label", tabindex: "-1" }, title),
-      input && input !== title && data.state === "open" ? h("pre", { class: "input", tabindex: "0" }, input) : "",
+      h("p", { class: "label", tabindex: "-1" }, plainly(title)),
+      input && input !== title && data.state === "open" ? h("pre", { class: "input", tabindex: "0" }, openly(input)) : "",
       data.state === "open" ? this.buttons() : h("p", { class: "outcome" }, this.outcome()),
     );
     if (held) this.node.querySelector("button, .label").focus({ preventScroll: true }); // focus is not lost with its button
@@ -37,7 +37,7 @@ export class RequestRow {
     const make = (option) => {
       const id = option.optionId ?? option.id ?? option.name ?? option;
       const kind = String(option.kind || "").split("_")[0];
-      return h("button", { type: "button", class: kind, onclick: (event) => this.answer(id, event.target) }, option.name ?? String(id));
+      return h("button", { type: "button", class: kind, onclick: (event) => this.answer(id, event.target) }, plainly(option.name ?? id));
     };
     return h("div", { class: "options", role: "group", "aria-label": "Answers" }, ...options.map(make));
   }
@@ -56,6 +56,6 @@ export class RequestRow {
     const { state, answer, by, options } = this.data;
     if (state !== "answered") return CLOSED[state] || state;
     const chosen = (options || []).find((option) => (option.optionId ?? option.id ?? option.name ?? option) === answer);
-    return `${chosen?.name ?? answer ?? "answered"}${by ? ` · ${by}` : ""}`;
+    return plainly(`${chosen?.name ?? answer ?? "answered"}${by ? ` · ${by}` : ""}`);
   }
 }

@@ -1,7 +1,7 @@
 // The view of one session: rows by seq (entries) and id (items), in the order of `born`. Each is shown once.
 
 import { EntryRow } from "/page/entry.js";
-import { itemRow } from "/page/item.js";
+import { BrokenRow, itemRow } from "/page/item.js";
 
 export class View {
   constructor(list, context) {
@@ -55,12 +55,25 @@ export class View {
     else this.waiting.delete(key);
     if (key[0] === "e" && data.kind === "ask" && data.item) this.askedBy(data);
     const row = this.rows.get(key);
-    if (row) return row.set(data);
-    const fresh = key[0] === "e" ? new EntryRow(data, this.context) : itemRow(data, this.context);
+    const fresh = this.drawn(key, data, row);
+    if (fresh === row) return;
     fresh.node.dataset.key = key;
     fresh.born = this.places.get(key) ?? data.born;
+    row?.node.remove();
     this.rows.set(key, fresh);
     this.place(fresh);
+  }
+
+  /** The row that shows this: the one that is there, or a fresh one. One that cannot be drawn says so; the rest goes on. */
+  drawn(key, data, row) {
+    try {
+      if (!row || row instanceof BrokenRow) return key[0] === "e" ? new EntryRow(data, this.context) : itemRow(data, this.context);
+      row.set(data);
+      return row;
+    } catch (error) {
+      console.warn(`${key} cannot be drawn`, error);
+      return new BrokenRow(data);
+    }
   }
 
   place(row) {

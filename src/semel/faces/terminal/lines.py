@@ -18,6 +18,7 @@ from semel.faces.client import Address, NoGateway, OutcomeUnknown, Refused
 from semel.faces.safe import visible
 from semel.faces.terminal.link import Link, State
 from semel.faces.transcript import body, speaker
+from semel.law.requests import called
 
 Json = dict[str, Any]
 
@@ -60,7 +61,7 @@ class Lines:
         elif row["kind"] == "tool" and row.get("status") in ("done", "failed", "cancelled"):
             self._tell(f"tool {row.get('title', '')}: {row['status']}")
         elif row["kind"] in ("permission", "ask") and row.get("state") == "open":
-            names = ", ".join(f"/{n} {o['name']}" for n, o in enumerate(row.get("options", []), 1))
+            names = ", ".join(f"/{n} {called(o)}" for n, o in enumerate(row.get("options", []), 1))
             self._tell(f"the agent asks: {row.get('title') or row['text']}  ({names})")
         else:
             return False

@@ -17,6 +17,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from semel.faces.safe import visible
+from semel.law.requests import called, cut, plain
 
 Json = dict[str, Any]
 
@@ -24,10 +25,10 @@ Json = dict[str, Any]
 def told(input: Any) -> str:
     """What a tool is asked to do, as a person reads it: the command alone, or the fields, one a line."""
     if not isinstance(input, dict):
-        return str(input or "")
+        return cut(str(plain(input) or ""))
     if list(input) == ["command"]:
-        return str(input["command"])
-    return "\n".join(f"{key}: {value}" for key, value in input.items())
+        return cut(str(plain(input["command"])))
+    return cut("\n".join(f"{key}: {value}" for key, value in plain(input).items()))
 
 
 class Question(Vertical):
@@ -69,13 +70,13 @@ class Question(Vertical):
         asked = Text("The agent asks: ", "bold yellow").append(visible(question))
         detail = visible(told(item.get("input")))
         if detail:
-            asked.append("\n" + detail[:600], "dim")
+            asked.append("\n" + detail, "dim")
         if further:
             asked.append(f"\n({further} more after this one)", "dim")
         self.query_one("#asked", Static).update(asked)
         options = self.query_one(OptionList)
         options.clear_options()
-        names = [f"{n}  {visible(option['name'])}" for n, option in enumerate(item.get("options", []), 1)]
+        names = [f"{n}  {visible(called(option))}" for n, option in enumerate(item.get("options", []), 1)]
         options.add_options([Option(name) for name in names])
         options.highlighted = None
 

@@ -14,6 +14,7 @@ from textual.widgets import Markdown, Static
 
 from semel.faces.safe import visible
 from semel.faces.transcript import body, is_summary, marks, speaker
+from semel.law.requests import called
 
 Json = dict[str, Any]
 
@@ -23,6 +24,9 @@ STATUS = {
     "failed": ("✗", "red"), "cancelled": ("⊘", "yellow"),
 }  # fmt: skip
 STEP = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
+
+
+BROKEN = "(this could not be drawn)"
 
 
 def key(row: Json) -> str:
@@ -51,6 +55,14 @@ class Row(Vertical):
         self.place: int | None = None  # in the line of what waits
 
     async def draw(self) -> None:
+        """Show `want`. A row that cannot be drawn says so, and the others are drawn."""
+        try:
+            await self._draw()
+        except Exception as error:
+            self.log.error(f"row {self.id} cannot be drawn: {error!r}")
+            self.query_one(".head", Static).update(BROKEN)
+
+    async def _draw(self) -> None:
         raise NotImplementedError
 
 
@@ -61,14 +73,11 @@ class EntryRow(Row):
         yield Static(classes="head")
         yield Static(classes="body", markup=False)
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         self.set_class(True, "summary" if is_summary(self.want) else f"role-{self.want['role']}")
-        self._draw()
+        await self.draw()
 
-    async def draw(self) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
+    async def _draw(self) -> None:
         self.query_one(".head", Static).update(head(self.want, self.place))
         self.query_one(".body", Static).update(visible(body(self.want)))
 
@@ -84,7 +93,7 @@ class AgentRow(Row):
         self.set_class(True, "role-agent")
         await self.draw()
 
-    async def draw(self) -> None:
+    async def _draw(self) -> None:
         self.query_one(".head", Static).update(head(self.want))
         markdown = self.query_one(Markdown)
         text = visible(body(self.want))
@@ -103,19 +112,16 @@ class ItemRow(Row):
         yield Static(classes="head")
         yield Static(classes="body", markup=False)
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         self.set_class(True, f"kind-{self.want['kind']}")
-        self._draw()
+        await self.draw()
 
-    async def draw(self) -> None:
-        self._draw()
-
-    def on_click(self, event: events.Click) -> None:
-        self.opened = not self.opened
-        self._draw()
+    async def on_click(self, event: events.Click) -> None:
         event.stop()
+        self.opened = not self.opened
+        await self.draw()
 
-    def _draw(self) -> None:
+    async def _draw(self) -> None:
         self.query_one(".head", Static).update(item_head(self.want))
         text = _excerpt(item_text(self.want), self.opened)
         inside = self.query_one(".body", Static)
@@ -148,7 +154,7 @@ def _fate(item: Json) -> str:
     state = str(item.get("state", "open"))
     if state != "answered":
         return state
-    names = {option["optionId"]: option["name"] for option in item.get("options", [])}
+    names = {option.get("optionId"): called(option) for option in item.get("options", [])}
     by = f" by {item['by']}" if item.get("by") else ""
     return visible(f"{names.get(item.get('answer', ''), item.get('answer', ''))}{by}")
 

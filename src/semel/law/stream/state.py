@@ -18,6 +18,11 @@ def percent(used: object, size: object) -> float | None:
     return round(100 * used / size, 1)
 
 
+def _step(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A step of a plan, without a status or priority that is no text."""
+    return {k: v for k, v in entry.items() if k not in ("status", "priority") or isinstance(v, str)}
+
+
 class State:
     """Folds plan, usage_update, current_mode_update, available_commands_update and session titles."""
 
@@ -49,8 +54,12 @@ class State:
         return self.put("usage", {**fields, "percent": percent(merged.get("used"), merged.get("size"))})
 
     def plan(self, data: Mapping[str, Any]) -> list[Op]:
+        """`plan {entries}`: steps with a text. An update with none that can be read changes nothing; [] is no plan."""
         entries = data.get("entries")
-        return self.put("plan", {"entries": entries}) if isinstance(entries, list) else []
+        if not isinstance(entries, list):
+            return []
+        steps = [_step(one) for one in entries if isinstance(one, dict) and isinstance(one.get("content"), str)]
+        return self.put("plan", {"entries": steps}) if steps or not entries else []
 
     def mode(self, data: Mapping[str, Any]) -> list[Op]:
         mode = data.get("currentModeId") or data.get("modeId")

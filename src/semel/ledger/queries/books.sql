@@ -45,7 +45,7 @@ WHERE c.outcome = 'said' GROUP BY c.id HAVING count(e.id) <> 1
 -- What was imported reached people elsewhere, and a session is there once the last of its imported entries is
 SELECT c.id AS claim, s.key AS session, count(e.id) AS entries FROM claim c
 JOIN entry own ON own.claim = c.id AND own.session = c.session
-JOIN session s ON s.home = c.dest AND s.id <> c.session
+JOIN session s ON s.home = c.dest AND s.id <> c.session AND s.deleted IS NULL
 JOIN entry first ON first.session = s.id AND first.seq = s.erased + 1 AND first.id < own.id
 LEFT JOIN entry e ON e.claim = c.id AND e.session = s.id
 WHERE c.outcome = 'said' AND (own.more IS NULL OR json_extract(own.more, '$.imported') IS NULL)

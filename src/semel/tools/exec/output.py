@@ -76,7 +76,7 @@ class Output:
             self.fault = f"{self._most:,} bytes are the most that is kept"
         try:
             if self._file is None:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._file = os.open(self.path, flags, 0o600)
             while data:
                 written = os.write(self._file, data)

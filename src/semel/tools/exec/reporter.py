@@ -19,7 +19,8 @@ from urllib.parse import quote
 
 import httpx2
 
-from semel.tools.address import GATEWAY_FILE, Address, NoGateway
+from semel.tools import owned
+from semel.tools.address import GATEWAY_FILE, Address, NoGateway, look
 from semel.tools.exec.spool import Report, Run
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds
@@ -43,6 +44,11 @@ class Target:
         if self.token_file is None:
             return own.url, own.token
         return own.url, read_token(self.token_file)
+
+    @property
+    def anybodys(self) -> bool:
+        """Whether it may be a gateway of another user on this machine: its address was named, with a node's token."""
+        return self.url is not None and self.token_file is not None
 
     def told(self) -> dict[str, str]:
         """For run.json."""
@@ -68,7 +74,9 @@ class Target:
 def read_token(path: Path) -> str:
     """Raises ValueError, which says what to do."""
     try:
-        token = path.read_text(encoding="utf-8", errors="replace").strip()
+        token = owned.read(path, link=True).decode(errors="replace").strip()
+    except owned.NotOurs as error:
+        raise ValueError(str(error)) from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
     if not token or not token.isascii() or not token.isprintable():
@@ -216,12 +224,26 @@ def post(http: httpx2.Client, to: Target, session: str, body: dict[str, Any]) ->
     except (NoGateway, OSError, ValueError) as error:
         return Verdict("later", str(error))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers["Content-Type"] = "application/json"
+    more = _watched(to, url, headers)
     try:
         path = f"/v1/sessions/{quote(session, safe=':@!+=~')}/events"
-        headers["Content-Type"] = "application/json"
-        return judge(http.post(url + path, content=json.dumps(body, ensure_ascii=False), headers=headers), url)
+        content = json.dumps(body, ensure_ascii=False)
+        return judge(http.post(url + path, content=content, headers=headers, extensions=more), url)
+    except NoGateway as error:
+        return Verdict("later", str(error))
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return Verdict("later", f"{url} does not answer: {str(error) or type(error).__name__}")
+
+
+def _watched(to: Target, url: str, headers: dict[str, str]) -> dict[str, Any]:
+    """What makes the connection be looked at, unless the other end is known by its certificate or may be anybody's."""
+    if url.startswith("https:"):
+        return {}
+    if to.anybodys:
+        headers["Connection"] = "close"  # no other report goes over a connection that was not looked at
+        return {}
+    return {"trace": look}
 
 
 def judge(response: httpx2.Response, url: str) -> Verdict:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.ports import BY_AGENT
+from semel.tools import owned
 from semel.tools.exec.command import Ended
 from semel.tools.exec.output import Output, from_character, unfinished
 from semel.tools.exec.spool import FINISHED, LOST, STARTED
@@ -198,7 +199,7 @@ def _told(first: str, last: str, total: int) -> tuple[str, int]:
 def _of_file(path: Path) -> tuple[str, int]:
     """The same, of a run whose reporter is gone."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(owned.open_file(path), "rb") as file:
             total = file.seek(0, os.SEEK_END)
             file.seek(max(0, total - TAIL))
             last = file.read()

@@ -10,6 +10,9 @@
 
 A directory without run.json is nothing. A run whose lock is free has lost its reporter: whoever takes the
 lock reports it. The lock of NODE is held while runs are made or looked for, and only then.
+
+What another user could have put there is neither believed nor sent, nor removed (`owned.py`): a run says where to its
+report and a token go, and which process is its own.
 """
 
 from __future__ import annotations
@@ -18,18 +21,23 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from semel.tools import owned
+
 Json = dict[str, Any]
 
 STARTED, FINISHED, LOST = "exec.started", "exec.finished", "exec.lost"
 
 HANDED = "handed"
+OUTPUTS = "outputs"
 OUTPUTS_KEPT = 20  # of runs that are over; older ones are removed when a new run begins
+OUTPUT = re.compile(r"([0-9a-f]{32}|job-[0-9a-f]{10})\.txt")  # of a run of `semel exec`, or of a background job
 
 
 @dataclass
@@ -56,7 +64,7 @@ class Run:
     @classmethod
     def held(cls, place: Path, lock: int) -> Run:
         """The run in `place`, whose lock another process took and handed over with this descriptor. Raises OSError."""
-        return cls(place, dict(json.loads((place / "run.json").read_bytes())), lock)
+        return cls(place, dict(json.loads(owned.read(place / "run.json"))), lock)
 
     @property
     def lock(self) -> int:
@@ -72,7 +80,7 @@ class Run:
 
     @property
     def output(self) -> Path:
-        return self.place.parent / "outputs" / f"{self.id}.txt"
+        return self.place.parent / OUTPUTS / f"{self.id}.txt"
 
     @property
     def over(self) -> bool:
@@ -83,7 +91,7 @@ class Run:
     def process(self) -> Json | None:
         """{"pid", "born", "at"}, where the command is known to have been started."""
         with contextlib.suppress(OSError, ValueError):
-            return dict(json.loads((self.place / "process.json").read_bytes()))
+            return dict(json.loads(owned.read(self.place / "process.json")))
         return None
 
     @property
@@ -129,10 +137,15 @@ class Run:
 
 
 class Spool:
-    """The runs of one node."""
+    """The runs of one node, in a folder of the data directory: `exec`, NODE, or of its background jobs: `jobs`.
 
-    def __init__(self, root: Path, node: str) -> None:
-        self.place = root / node
+    Where one of these, or the data directory, may be another user's doing, methods raise owned.NotOurs, an OSError.
+    """
+
+    def __init__(self, data_dir: Path, *folders: str) -> None:
+        self.data_dir = data_dir
+        self.folders = folders
+        self.place = data_dir.joinpath(*folders)
         self.damaged: list[str] = []
 
     def __repr__(self) -> str:
@@ -140,7 +153,7 @@ class Spool:
 
     def begin(self, id: str, about: Json, room: int) -> Run:
         """A new run, on disk when this returns. Raises OSError: then nothing of it is left."""
-        (self.place / "outputs").mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make()
         with self._alone():
             place = self.place / id
             place.mkdir(mode=0o700)  # if it is there, it is another's, and stays
@@ -158,28 +171,53 @@ class Spool:
 
     def orphans(self) -> list[Run]:
         """The runs whose reporter is gone, in the order they began; they are ours from now on."""
-        if not self.place.is_dir():
+        if not self._exists():
             return []
         found = []
         with self._alone():
             for place in self.place.iterdir():
-                if place.is_dir() and place.name != "outputs" and (run := self._adopt(place)) is not None:
+                if place.is_dir() and place.name != OUTPUTS and (run := self._adopt(place)) is not None:
                     found.append(run)
         return sorted(found, key=lambda run: float(run.about["at"]))
 
+    def _make(self) -> None:
+        """Its folders, as far as they are missing, and closed to others."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owned.folder(self.data_dir, link=True)
+        place = self.data_dir
+        for name in (*self.folders, OUTPUTS):
+            place /= name
+            owned.make(place)
+
+    def _exists(self) -> bool:
+        """Whether there may be a run, in folders that are all ours."""
+        try:
+            owned.folder(self.data_dir, link=True)
+            place = self.data_dir
+            for name in (*self.folders, OUTPUTS):
+                place /= name
+                owned.folder(place)
+        except FileNotFoundError:
+            return self.place.is_dir()
+        return True
+
     def _adopt(self, place: Path) -> Run | None:
         try:
+            owned.folder(place)
             lock = _lock(place / "lock")
+        except owned.NotOurs as error:
+            self.damaged.append(f"{error}. Look at it, then remove it")
+            return None
         except OSError:  # it was removed just now: told to the end
             return None
         if lock is None:
             return None
-        if not (place / "run.json").exists():
+        if not os.path.lexists(place / "run.json"):
             shutil.rmtree(place, ignore_errors=True)
             os.close(lock)
             return None
         try:
-            about = dict(json.loads((place / "run.json").read_bytes()))
+            about = dict(json.loads(owned.read(place / "run.json")))
             float(about["at"]), str(about["session"]), str(about["node"]), list(about["command"])
             return Run(place, about, lock)
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -189,7 +227,7 @@ class Spool:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        lock = os.open(self.place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(self.place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -197,16 +235,30 @@ class Spool:
             os.close(lock)
 
     def _prune(self) -> None:
-        """Old outputs go; those of runs that are still in the spool stay."""
-        over = [path for path in (self.place / "outputs").iterdir() if not (self.place / path.stem).exists()]
-        over.sort(key=lambda path: path.stat().st_mtime)
-        for path in over[: max(0, len(over) - OUTPUTS_KEPT)]:
-            path.unlink(missing_ok=True)
+        """Old outputs go; those of runs that are still in the spool stay, and what is no output of a run."""
+        outputs = os.open(self.place / OUTPUTS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with os.scandir(outputs) as found:
+                over = [(one.stat(follow_symlinks=False).st_mtime_ns, one.name) for one in found if self._old(one)]
+            for _, name in sorted(over)[: max(0, len(over) - OUTPUTS_KEPT)]:
+                os.unlink(name, dir_fd=outputs)
+        finally:
+            os.close(outputs)
+
+    def _old(self, one: os.DirEntry[str]) -> bool:
+        """Whether it is the output of a run that is no more in the spool."""
+        run = OUTPUT.fullmatch(one.name)
+        return run is not None and one.is_file(follow_symlinks=False) and not (self.place / run[1]).exists()
 
 
-def spools(root: Path) -> list[Spool]:
-    """Every node's."""
-    return [Spool(root, path.name) for path in sorted(root.iterdir()) if path.is_dir()] if root.is_dir() else []
+def spools(data_dir: Path, folder: str) -> list[Spool]:
+    """Every node's. Raises OSError, owned.NotOurs among it."""
+    try:
+        owned.folder(data_dir, link=True)
+        owned.folder(data_dir / folder)
+    except FileNotFoundError:
+        return []
+    return [Spool(data_dir, folder, path.name) for path in sorted((data_dir / folder).iterdir()) if path.is_dir()]
 
 
 def remove(place: Path) -> None:
@@ -221,7 +273,8 @@ def write_durably(path: Path, data: bytes) -> None:
     """The file whole, or as it was before; on disk when this returns. Raises OSError."""
     fresh = path.with_name(f"{path.name}.new")
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(fresh, flags, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
@@ -251,7 +304,7 @@ def _with_reserve(path: Path, data: bytes, reserve: Path) -> None:
 
 def _lock(path: Path) -> int | None:
     """A descriptor that holds the lock, or None where somebody else does. It ends with the process."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -261,7 +314,7 @@ def _lock(path: Path) -> int | None:
 
 
 def _read_report(path: Path) -> Report:
-    return Report(path.stem, dict(json.loads(path.read_bytes())), path)
+    return Report(path.stem, dict(json.loads(owned.read(path))), path)
 
 
 def _order(path: Path) -> tuple[bool, str]:

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from semel.gateway.births import identity
@@ -21,6 +20,7 @@ from semel.tools.exec.spool import FINISHED, LOST, STARTED, Report, Run, Spool
 
 Say = Callable[[str], None]
 
+FOLDER = "exec"  # in the data directory: the spools of all nodes
 ROOM = 128 * 1024  # bytes kept free for the report of a command that fills the disk; with --attach as many as it takes
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -207,11 +207,6 @@ def told(line: Line, say: Say) -> None:
         say(f"it could not be written to {line.run.place}; a later `semel exec` tells that the run was lost")
     else:
         say(f"kept in {line.run.place}; the next `semel exec` of this node, or `semel exec --flush`, sends it")
-
-
-def home(data_dir: Path) -> Path:
-    """Where the spools of all nodes are."""
-    return data_dir / "exec"
 
 
 def flushed_stdout() -> None:

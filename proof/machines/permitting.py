@@ -1,0 +1,142 @@
+"""The permission requests of a run, as the gateway holds them: whatever happens to one, its agent is answered once.
+
+`PermissionMachine` drives `semel.gateway.permissions.Permissions` on an event loop whose time it moves itself:
+policies, people who answer in time, late, twice or not at all, deadlines, a turn that is stopped, a run that is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, rule
+
+from proof.machines.counted import Counted
+from semel.gateway.permissions import Permissions
+from semel.gateway.ports import Asked, Conversation
+from semel.ledger import show
+
+DEADLINE = 60.0  # seconds
+OPTIONS = (
+    {"optionId": "once", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+)
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """A loop with a time of its own."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+class Agent:
+    """A conversation that keeps what it was answered."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[str | None]] = {}
+
+    async def answer(self, id: str, option: str | None) -> None:
+        self.answers.setdefault(id, []).append(option)
+
+
+class PermissionMachine(Counted):
+    """One run, and what it asks. An item is the number of its request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = Loop()
+        self.agent = Agent()
+        self.due: dict[str, str | None] = {}  # request -> the one answer that it is given
+        self.until: dict[int, float] = {}  # requests that wait for a person -> their deadline
+        self.expired: list[show.Op] = []
+        self.over = False
+
+    def teardown(self) -> None:
+        self.loop.close()
+
+    @initialize(policy=st.sampled_from(["ask", "ask", "ask", "allow", "deny"]), seen=st.booleans())
+    def a_run_begins(self, policy: str, seen: bool) -> None:
+        self.policy, self.seen = policy, seen
+        talk = cast(Conversation, self.agent)
+        self.requests = Permissions(talk, policy, DEADLINE, self.expired.append, lambda: self.seen)
+
+    def _does(self, what: Any, *args: Any) -> Any:
+        """One thing happens in the loop, and whatever it made due is done."""
+
+        async def all() -> Any:
+            done = what(*args)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            return done
+
+        return self.loop.run_until_complete(all())
+
+    @rule(ours=st.integers(0, 5), offers=st.booleans())
+    def the_agent_asks(self, ours: int, offers: bool) -> None:
+        if self.over:
+            return
+        number = len(self.due) + 1
+        tool = {"toolCallId": f"T{number}", "title": "mcp__semel__ask" if ours == 0 else "ls"}
+        asked = Asked(f"p{number}", tool, OPTIONS if offers else ())
+        ops = self._does(self.requests.asked, asked, {})
+        [allow, deny] = ["once", "no"] if offers else [None, None]
+        if ours == 0 or self.policy == "allow":
+            self.due[asked.id] = allow
+        elif self.policy == "deny" or not self.seen:
+            self.due[asked.id] = deny
+        else:
+            self.due[asked.id] = "nobody answered yet"
+            self.until[number] = self.loop.now + DEADLINE
+            [opened] = ops
+            self.requests.bind({opened.slot: number})
+
+    @rule(seen=st.booleans())
+    def a_watcher_comes_or_goes(self, seen: bool) -> None:
+        self.seen = seen
+
+    @rule(item=st.integers(1, 9), option=st.sampled_from(["once", "no", None]))
+    def a_person_answers(self, item: int, option: str | None) -> None:
+        self._does(self.requests.answered, item, option)
+        if self.until.pop(item, None) is not None:
+            self.due[f"p{item}"] = option
+
+    @rule(seconds=st.sampled_from([1.0, 59.0, 60.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.loop.now += seconds
+        late = [item for item, until in self.until.items() if until <= self.loop.now]
+        before = len(self.expired)
+        self._does(lambda: None)
+        told = len(self.expired) - before
+        assert told == len(late), f"{len(late)} deadlines passed, and people are told of {told}"
+        self._withdrawn(late)
+
+    @rule()
+    def the_turn_is_stopped(self) -> None:
+        told = len(self._does(self.requests.cancel))
+        assert told == len(self.until), f"{len(self.until)} requests were open, and {told} are withdrawn"
+        self._withdrawn(list(self.until))
+
+    @rule(sure=st.integers(0, 3))
+    def the_run_is_over(self, sure: int) -> None:
+        """Nobody is left to be answered: what is open then is cancelled before."""
+        if sure == 3:
+            self.the_turn_is_stopped()
+            self.requests.close()
+            self.over = True
+
+    def _withdrawn(self, items: list[int]) -> None:
+        for item in items:
+            del self.until[item]
+            self.due[f"p{item}"] = None
+
+    @invariant()
+    def each_request_is_answered_once(self) -> None:
+        for request, option in self.due.items():
+            had = self.agent.answers.get(request, [])
+            want = [] if int(request[1:]) in self.until else [option]
+            assert had == want, f"request {request} was answered {had}, and {want} is due"
+        assert self.agent.answers.keys() <= self.due.keys(), "an answer to what was never asked"

@@ -1,0 +1,83 @@
+"""`semel chat` with odd data: a row that cannot be drawn is one row, and what is asked is seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_chat import chat, house, idle, rows, seen, type_in
+from textual.widgets import OptionList, Static
+
+from semel.faces.run import House
+from semel.faces.terminal import lines
+from semel.faces.terminal.question import Question, told
+from semel.faces.terminal.rows import BROKEN, Row, make
+from semel.law.requests import INPUT
+
+Json = dict[str, Any]
+__all__ = ["house"]
+
+ODD_PLAN = {"method": "session/update", "params": {"update": {"sessionUpdate": "plan", "entries": [None]}}}
+ODD_ASK = {
+    "id": "odd-1", "method": "session/request_permission",
+    "params": {"toolCall": {"toolCallId": "t", "title": {"x": 1}, "rawInput": {"description": " " * 5000, "cmd": "rm"}},
+               "options": [{"optionId": "y"}, {"optionId": 7, "name": "seven"}, {"name": {}}, None]},
+}  # fmt: skip
+
+
+def raw(message: Json) -> Json:
+    return {"raw": json.dumps({"jsonrpc": "2.0", **message})}
+
+
+def script(*steps: Any) -> str:
+    return f"[[script {json.dumps({'steps': steps})}]]"
+
+
+async def test_an_agents_odd_plan_and_request_stop_nothing(house: House, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(
+            pilot, script(raw(ODD_PLAN), "before", raw(ODD_ASK), {"sleep": 0.2}, {"tool": "ls"}, {"hang": True})
+        )
+        question = pilot.app.query_one(Question)
+        await seen(pilot, lambda: question.display, "the question")
+        options = question.query_one(OptionList)
+        assert [str(options.get_option_at_index(n).prompt) for n in range(options.option_count)] == ["1  y"]
+        assert "cmd: rm" in str(question.query_one("#asked", Static).content)
+        assert "before" in rows(pilot)
+        await pilot.press("escape")
+        await seen(pilot, lambda: idle(pilot), "the end")
+
+
+@pytest.mark.parametrize("entries", [[None], 7, [[]]])
+async def test_a_row_that_cannot_be_drawn_says_so_and_the_next_is_drawn(
+    house: House,
+    tmp_path: Path,
+    entries: Any,
+) -> None:
+    bad: Json = {"id": 901, "born": 1, "kind": "plan", "text": "", "entries": entries}
+    good: Json = {"id": 902, "born": 2, "kind": "plan", "text": "", "entries": [{"content": "one"}]}
+    async with chat(tmp_path) as pilot:
+        await seen(pilot, lambda: pilot.app.query_one("#log"), "the screen")
+        widgets = [make(row) for row in (bad, good)]
+        await pilot.app.query_one("#log").mount(*widgets)
+        await pilot.pause()
+        assert str(widgets[0].query_one(".head", Static).content) == BROKEN
+        assert rows(pilot)[-1] == "☐ one"
+        widgets[0].want = good
+        await widgets[0].draw()
+        assert rows(pilot)[-2:] == ["☐ one", "☐ one"]
+        assert isinstance(widgets[0], Row)
+
+
+def test_an_option_without_a_name_is_called_by_its_id(capsys: pytest.CaptureFixture[str]) -> None:
+    row: Json = {"kind": "permission", "state": "open", "title": "Run it?", "options": [{"optionId": "y"}]}
+    assert lines.Lines(Path("/nowhere"), "s", "ann")._print(row)
+    assert capsys.readouterr().err == "[the agent asks: Run it?  (/1 y)]\n"
+
+
+def test_the_panel_shows_what_is_run_and_says_what_it_leaves_out() -> None:
+    assert told({"description": "List" + " " * 600, "command": "rm -rf ~"}) == "command: rm -rf ~\ndescription: List "
+    assert told({"command": "x" * (INPUT + 5)}).endswith("… 5 characters are left out here; the page shows them")
+    assert told(None) == "" and told("ls") == "ls"

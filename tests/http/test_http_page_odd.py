@@ -1,0 +1,64 @@
+"""The page with odd data: a row that cannot be drawn is one row, and nothing reads another way than it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import browser
+import pytest
+from browser import Browser
+from live_house import OPTIONS, ROWS, LiveHouse, bodies, shows, visit
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
+
+BROKEN = "This could not be drawn."
+TURNED = "gpj\u202e.exe\u2066"
+SHOWN = "gpj<U+202E>.exe<U+2066>"
+
+
+@pytest.mark.parametrize("entries", [[None], "abc", {"x": 1}])
+def test_a_row_that_cannot_be_drawn_says_so_and_the_rest_goes_on(page: Browser, live: LiveHouse, entries: Any) -> None:
+    script = live.script()
+    bad = live.do(lambda: script.item("plan", entries=entries))
+    live.do(lambda: script.item("tool", title="ls", status="done", text="x"))
+    live.do(lambda: script.item("permission", title="Run it?", state="open", options=OPTIONS))
+    live.do(lambda: script.entry("agent", "after it"))
+    for _ in range(2):  # as it happens, and from a snapshot
+        bodies(page, "after it")
+        shows(page, "#rows .broken", BROKEN)
+        shows(page, "#rows .request .label", "Run it?")
+        assert len(page.texts(ROWS)) == 4
+        visit(page, live)
+    live.do(lambda: script.item("plan", id=bad, entries=[{"content": "one", "status": "pending"}]))
+    shows(page, "#rows .plan ol li", "one")
+    shows(page, "#rows .broken")
+    live.do(lambda: script.item("plan", id=bad, entries=entries))
+    shows(page, "#rows .broken", BROKEN)
+    assert len(page.texts(ROWS)) == 4
+
+
+def test_an_entry_that_cannot_be_drawn_says_so_while_it_waits_too(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    seq = live.do(lambda: script.entry("user", "odd", files=7, waiting="queued", at=1))
+    live.do(lambda: script.entry("agent", "after it"))
+    bodies(page, "after it")
+    shows(page, "#rows .broken", BROKEN)
+    live.do(lambda: script.set(seq, files=None, waiting=None))
+    bodies(page, "odd", "after it")
+
+
+def test_what_is_asked_reads_as_it_is(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    options = [{"optionId": "y", "name": TURNED, "kind": "allow_once"}]
+    command = {"command": f"rm {TURNED}\nls", "cwd": TURNED}
+    item = live.do(lambda: script.item("permission", title=TURNED, input=command, state="open", options=options))
+    live.do(lambda: script.item("tool", title=TURNED, input=command, status="done"))
+    live.do(lambda: script.item("plan", entries=[{"content": TURNED, "status": "pending"}]))
+    shows(page, "#rows .label", SHOWN, SHOWN, "Plan")
+    shows(page, "#rows .request .input", f"rm {SHOWN}\nls\ncwd: {SHOWN}")
+    shows(page, "#rows .request button", SHOWN)
+    shows(page, "#rows .plan ol li", SHOWN)
+    page.click("#rows .tool summary")
+    shows(page, "#rows .tool .input", f"rm {SHOWN}\nls\ncwd: {SHOWN}")
+    live.do(lambda: script.item("permission", id=item, state="answered", answer="y", by=TURNED))
+    shows(page, "#rows .request .outcome", f"{SHOWN} · {SHOWN}")
