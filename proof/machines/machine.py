@@ -284,6 +284,7 @@ class LedgerMachine(Counted):
 
     # ------------------------------------------------------------ people and platforms
 
+    @precondition(lambda self: self.model.house.clients)
     @rule(data=st.data(), option=st.sampled_from(["yes", "no", None]), mode=st.sampled_from([None, "plan", "code"]))
     def someone_steers(self, data: st.DataObject, option: str | None, mode: str | None) -> None:
         """A request is answered; or a mode is set; or a chapter begins."""

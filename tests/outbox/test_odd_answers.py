@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -123,8 +124,9 @@ class Unsayable(Rejected):
     ids=lambda value: type(value).__name__,
 )
 async def test_a_reason_is_one_line_that_can_be_stored_and_shown(
-    ledger: Path, error: BaseException, state: str, why: str
+    ledger: Path, error: BaseException, state: str, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.CRITICAL + 1)  # what pytest holds of the log cannot go to another process
     chat = Odd(error)
     async with Desk(ledger, chat) as desk:
         [part] = await desk.say("chat:room", "one")
