@@ -31,6 +31,7 @@ PARTS = {
 
 def main() -> int:
     """Exit code: 0 all held, 1 something does not hold or could not be run, 2 bad arguments, 130 interrupted."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started it in the background
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # it ends as Ctrl-C ends it
     try:
         return _proven()

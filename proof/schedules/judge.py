@@ -250,10 +250,14 @@ class _Judge:
         mine = [told for one in self.world.disk.prompts if one.session == key for told in one.told]
         told, late = [one.text for one in mine], [one.text for one in mine if one.how == "after"]
         broken = [one.text for one in mine if one.broken and not one.whole]
+        again = [one.text for one in mine if one.broken]
         for entry in entries:
             if entry["live"]:
                 yield f"law 8: entry {entry['seq']} of {key} still streams"
-            texts = told if entry["partial"] or entry["superseded"] else broken
+            lost = (
+                entry["turn"] is not None and self.turns[entry["turn"]]["state"] == "lost"
+            )  # before it was told again
+            texts = told if entry["partial"] or entry["superseded"] else again if lost else broken
             cut = any(text.startswith(entry["text"]) for text in texts)
             piece = any(entry["text"] in text for text in late)  # it paused there, and no turn ran
             if entry["text"] not in told and not cut and not piece:

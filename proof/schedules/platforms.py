@@ -57,6 +57,7 @@ class Platform:
     tried: dict[str, list[str]] = field(default_factory=dict)  # key: what each attempt met
     refused: set[str] = field(default_factory=set)  # keys that it said a definite no to
     waits: dict[str, float] = field(default_factory=dict)  # key: before when it asked not to be tried again
+    asking: list[asyncio.Future[Receipt]] = field(default_factory=list)  # of the gateway that lives
     late: list[tuple[float, Op, int]] = field(default_factory=list)  # (when it arrives, what, the attempt's number)
     broken: list[str] = field(default_factory=list)  # promises that it saw broken
     updates: list[Incoming] = field(default_factory=list)
@@ -78,6 +79,7 @@ class Platform:
         n, self.attempts = self.attempts, self.attempts + 1
         fault = self.faults.get(n, {})
         answer: asyncio.Future[Receipt] = self.outside.loop.create_future()
+        self.asking.append(answer)
         self.tried.setdefault(op.key, []).append(fault.get("what", "fine"))
         self._told_to_wait(op)
         if fault.get("what") == "late":
@@ -127,7 +129,7 @@ class Platform:
                 settle(answer, fault=NotSent("connection refused"))
             case "limit":
                 seconds = fault.get("after", 3.0)
-                if not answer.done():
+                if answer in self.asking and not answer.done():  # else nobody hears it
                     self.waits[op.key] = self.outside.loop.time() + seconds
                 settle(answer, fault=NotSent("429 Too Many Requests", seconds))
             case "reject":

@@ -204,6 +204,7 @@ class World:
         for platform in self.platforms.values():
             platform.news.clear()
             platform.waits.clear()  # it may have died with the answer
+            platform.asking.clear()
         for request in self._requests.pop(life, []):
             settle(request, fault=Gone("the gateway died"))
         return life

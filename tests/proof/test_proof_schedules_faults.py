@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,9 +15,8 @@ import pytest
 pytest.importorskip("greenlet")
 
 from proof.schedules.loop import SeededLoop
-from proof.schedules.plan import CHANNELS, Plan, make
+from proof.schedules.plan import CHANNELS, make
 from proof.schedules.platforms import LATE, SETTLE, Platform
-from proof.schedules.run import Folder, run
 from proof.schedules.wires import Outside
 from semel.gateway.ports import NotSent, Op, Receipt, Safety, Unknown
 
@@ -80,12 +83,29 @@ SHAPE: Json = {
 }  # fmt: skip
 
 
+RUN = """
+import json, sys
+from proof.schedules.plan import Plan
+from proof.schedules.run import Folder, run
+
+told = json.load(sys.stdin)
+with Folder() as folder:
+    verdict = run(Plan(7, told["shape"], tuple(told["actions"])), folder)
+    print(json.dumps([verdict.broken, folder.look.execute(told["sql"]).fetchall()]))
+"""
+"""A process of its own: the schedules put other doors into the gateway than it has."""
+
+
 def looked(*actions: Json, sql: str, agent: Json | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
     """What is broken in a run of these actions, and what its ledger says."""
-    shape = SHAPE | {"agent": SHAPE["agent"] | (agent or {})}
-    with Folder() as folder:
-        verdict = run(Plan(7, shape, actions), folder)
-        return verdict.broken, folder.look.execute(sql).fetchall()
+    told = {"shape": SHAPE | {"agent": SHAPE["agent"] | (agent or {})}, "actions": actions, "sql": sql}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], input=json.dumps(told), capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    broken, rows = json.loads(done.stdout)
+    return broken, [tuple(row) for row in rows]
 
 
 def test_a_schedule_that_fell_due_while_nobody_was_there_is_told_as_missed() -> None:
