@@ -92,9 +92,12 @@ def test_who_interrupts_is_told_that_nothing_is_proven(tmp_path: Path, number: s
         "frame._module = lambda name: SimpleNamespace(prove=prove, options=lambda parser: None)\n"
         "sys.argv = ['proof', 'power']\nsys.exit(frame.main())\n"
     )
-    running = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    while not watching.exists():
-        assert running.poll() is None
-    running.send_signal(number)
-    assert running.communicate(timeout=30)[1] == "interrupted: nothing is proven\n"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as running:
+        try:
+            while not watching.exists():
+                assert running.poll() is None
+            running.send_signal(number)
+            assert running.communicate(timeout=30)[1] == "interrupted: nothing is proven\n"
+        finally:
+            running.kill()
     assert running.returncode == 130
