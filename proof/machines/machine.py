@@ -242,6 +242,14 @@ class LedgerMachine(Counted):
         self.model.finish(run, "answered")
         self.model.begin(key)
 
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data())
+    def it_tells_two_places_the_same(self, data: st.DataObject) -> None:
+        run = self._run(data)
+        text = f"told {run.fresh()}"
+        for name in ("post", "hook"):
+            self.model.call(run.process, f"{text} {name}", "c1", None, "text", text, name)
+
     @precondition(lambda self: {"chat", "chat-too", "mail"} & self.model.runs.keys())
     @rule(data=st.data(), what=st.sampled_from(["refused", "refused", "receipt"]))
     def it_says_again_what_came_to_nothing(self, data: st.DataObject, what: str) -> None:

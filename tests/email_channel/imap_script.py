@@ -22,6 +22,7 @@ class Script:
     clock: str = "01-Jan-2037 10:00:00 +0000"  # when it says that a mail came
     broken: int = 0  # the UID of a mail that is not given out
     late: bytes = b""  # a mail that comes with the leave to wait, and is told of in one piece with it
+    early: bytes = b""  # a mail that comes before IDLE, and is told of before the leave to wait
     port: int = 0
     commands: list[str] = field(default_factory=list)
     waiting: asyncio.Event = field(default_factory=asyncio.Event)  # somebody waits for news, or hangs
@@ -113,6 +114,10 @@ async def _answer(
         if script.late:
             script.mails.append(script.late)
             script.late, told = b"", f"* {len(script.mails)} EXISTS\r\n".encode()
+        if script.early:
+            script.mails.append(script.early)
+            script.early = b""
+            writer.write(f"* {len(script.mails)} EXISTS\r\n".encode())
         writer.write(b"+ go on\r\n" + told)
         await _idle(script, reader, writer)
     writer.write(f"{tag} OK done\r\n".encode())

@@ -85,6 +85,12 @@ async def test_news_that_come_in_one_piece_with_the_leave_to_wait_are_not_missed
         await inbox.wait(1)
 
 
+async def test_news_that_come_before_the_leave_to_wait_are_not_missed(tmp_path: Path) -> None:
+    inbox = KeptInbox(tmp_path)
+    async with imap(early=bytes(mail())) as server, running(channel(server.port, poll=1000.0), inbox):
+        await inbox.wait(1)
+
+
 async def test_a_server_that_tells_of_nothing_all_the_time_is_not_asked_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
         return refuse(tx, caller, what, what.problem or "it has no destination")
     digest = verbatim_digest(what.text) if what.kind == "text" or (what.kind == "file" and what.text) else None
     if what.kind == "text" and what.shown is None and echo.is_quiet(what.text, what.quiet):
-        return Made(_claim(tx, caller, what, "quiet", "the quiet word"), "quiet", dest=what.dest)
+        return Made(_claim(tx, caller, what, "quiet", QUIET), "quiet", QUIET, dest=what.dest)
     original = _original(tx, caller, what, digest)
     if original is not None:
         return _echo(tx, caller, what, digest, original)
@@ -297,6 +297,7 @@ def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
         entries.touch_entry(tx, place.session, place.seq)
 
 
+QUIET = "the quiet word"
 REISSUE = "the same call again, by a tool server that was started anew"
 
 

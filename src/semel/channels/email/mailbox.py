@@ -113,10 +113,12 @@ def wait_for_news(box: MailBox, line: Line, seconds: float) -> None:
         line.wait(seconds)
         return
     tag = box.client._command("IDLE")
+    came = False
     while box.client._get_response() is not None:  # news that came before the server is ready
+        came = True
         if box.client.tagged_commands[tag]:
             raise box.client.error(f"the server does not IDLE: {box.client.tagged_commands.pop(tag)!r}")
-    if not _has_read_ahead(box):
+    if not came and not _has_read_ahead(box):
         line.wait(seconds)
     box.client.send(b"DONE\r\n")
     box.consume_until_tagged_response(tag)
