@@ -189,10 +189,23 @@ class Client:
         self.writer.write(f"{head}Accept: text/event-stream\r\n\r\n".encode())
         if (status := await self._status()) != 200:
             raise Refused(status)
-        while line := await self.reader.readline():
+        while await self.reader.readline() not in (b"\r\n", b""):
+            pass
+        rest = b""
+        async for piece in self._pieces():
             at = time.monotonic_ns()
-            if line.startswith(b"data:") and line.endswith(b"\n"):
-                yield at, json.loads(line[5:])
+            *lines, rest = (rest + piece).split(b"\n") if b"\n" in piece else (rest + piece,)
+            for line in lines:
+                if line.startswith(b"data:"):
+                    yield at, json.loads(line[5:])
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        """What a chunked body holds, as it comes (RFC 9112, 7.1); it may break off anywhere."""
+        while size := int((await self.reader.readline()).split(b";")[0] or b"0", 16):
+            try:
+                yield (await self.reader.readexactly(size + 2))[:-2]
+            except asyncio.IncompleteReadError:
+                return
 
     async def watch(self, session: str, pongs: asyncio.Queue[tuple[int, int]]) -> None:
         """Put (when the agent had the prompt, when this watcher saw the answer), in monotonic ns, for each answer."""
