@@ -17,6 +17,7 @@ from typing import Any
 
 import apsw
 
+from proof.room import memory
 from proof.schedules.chance import EPOCH, Log, logged, seeded
 from proof.schedules.judge import judge
 from proof.schedules.loop import Endless, SeededLoop, Stuck
@@ -72,16 +73,11 @@ class _Numbered:
 Watcher.__hash__ = _Numbered()  # type: ignore[method-assign,assignment]
 
 
-def in_memory() -> str | None:
-    """A place for files that are on no disk, if there is one."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
-
-
 class Folder:
     """Where the ledger lies: in memory, where the machine has such a place. It is emptied for each run."""
 
     def __init__(self, place: str | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="semel-schedules-", dir=place or in_memory()))
+        self.path = Path(tempfile.mkdtemp(prefix="semel-schedules-", dir=place or memory()))
         self.ledger = self.path / "ledger.db"
         Store.open_sync(self.ledger, exclusive=False, clock=lambda: EPOCH).close()
         self.shelf = Shelf(self.ledger)

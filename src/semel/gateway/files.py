@@ -71,11 +71,19 @@ def copy_promised(workspace: Path, wanted: str, store: Path, limit: int) -> Blob
 
 def open_blob(store: Path, id: str) -> BinaryIO:
     """The content of a blob, for reading. Raises StoreFailed if it is not there."""
-    path = blob_path(store, id)
+    return open_stored(blob_path(store, id))
+
+
+def open_stored(path: Path) -> BinaryIO:
+    """The content of a stored file. Raises StoreFailed where there is none, or a link or a device in its place."""
     try:
-        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
-    except OSError as error:
+        opened = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except OSError as error:  # IsADirectoryError among them
         raise StoreFailed(f"the stored file {path} cannot be read: {error.strerror}") from error
+    if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        return opened
+    opened.close()
+    raise StoreFailed(f"the stored file {path} cannot be read: it is no regular file")
 
 
 def blob_path(store: Path, id: str) -> Path:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import stat
 import time
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from starlette.requests import Request
@@ -18,6 +16,7 @@ from semel.faces.http import security, shapes
 from semel.faces.http.problems import MEDIA, Problem, refused
 from semel.faces.http.security import Access
 from semel.faces.http.table import Answers, Call, Operation, json
+from semel.gateway.files import StoreFailed, open_stored
 from semel.law.unseen import JOINERS, seen
 
 INLINE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -36,9 +35,10 @@ async def hook(call: Call) -> Response:
 
 async def blob(call: Call) -> Response:
     path, name, mime = await call.gateway.blob(call.path("id"))
-    opened = await asyncio.to_thread(_opened, path)
-    if opened is None:
-        raise Problem("not-found", "The file is not in the store any more.")
+    try:
+        opened = await asyncio.to_thread(open_stored, path)
+    except StoreFailed:
+        raise Problem("not-found", "The file is not in the store any more.") from None
     return Stored(
         opened,
         media_type=mime,
@@ -49,18 +49,6 @@ async def blob(call: Call) -> Response:
             "cache-control": "private, max-age=86400, immutable",
         },
     )
-
-
-def _opened(path: Path) -> BinaryIO | None:
-    """A stored file, for reading; None where there is none, or a link or a device in its place."""
-    try:
-        opened = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-    except OSError:  # IsADirectoryError among them
-        return None
-    if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-        return opened
-    opened.close()
-    return None
 
 
 class Stored(FileResponse):
