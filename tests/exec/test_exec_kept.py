@@ -7,16 +7,24 @@ import os
 import resource
 import shutil
 import signal
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from exec_house import PATIENCE, TOKEN, House, line, proxy, until
 
 from semel.tools.exec import reporter, reports, spool
 from semel.tools.exec.output import Output, unfinished
-from semel.tools.exec.spool import FINISHED, STARTED, Spool
+from semel.tools.exec.spool import FINISHED, LOST, STARTED, Spool
 
 BOX = ("--name", "box", "--token-file", "ci.token")
+
+
+def left_by(session: str, house: House) -> dict[str, Any]:
+    """What a reporter wrote down before it was killed."""
+    to = reporter.Target(house.data, token_file=house.home / "ci.token")
+    return {**reports.about("box", session, ["true"], time.time()), "to": to.told()}
 
 
 def test_a_gateway_that_is_killed_meanwhile_is_told_when_it_is_back(
@@ -81,6 +89,23 @@ def test_a_run_whose_reporter_was_killed_is_reported_lost_once(gateway: House) -
     assert told[0].endswith(f"pid {pid}\n")
     assert gateway.events("ci:lost", "exec.finished") == []
     assert gateway.answers("ci:lost") == 1
+    assert gateway.runs() == []
+
+
+def test_the_shortest_run_takes_along_all_that_earlier_ones_left(
+    gateway: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*args: Any) -> reporter.Verdict:
+        time.sleep(0.2)
+        return post(*args)
+
+    post = reporter.post
+    monkeypatch.setattr(reporter, "post", slow)
+    for number in range(3):
+        left = Spool(gateway.data, "exec", "box").begin(f"{number}" * 32, left_by("ci:left", gateway), 0)
+        os.close(left.lock)
+    gateway.exec("-s", "ci:short", *BOX, "--", "true")
+    assert len(gateway.events("ci:left", LOST)) == 3
     assert gateway.runs() == []
 
 

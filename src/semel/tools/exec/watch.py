@@ -79,6 +79,9 @@ class Watch:
                 f"the report waits: {own.why or 'the gateway has not answered yet'}. Ctrl-C leaves it in the spool"
             )
             self.reporter.wait([own], patience - 2.0, self.leave)
+        if not own.open:  # their gateway answers: what earlier runs left goes with this one, however short it was
+            same = [line for line in self.reporter.lines if line.to == self.to]
+            self.reporter.wait(same, min(patience, 2.0), self.leave)
         told(own, self.say)
 
     def _close(self) -> None:
