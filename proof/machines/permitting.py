@@ -53,6 +53,7 @@ class PermissionMachine(Counted):
         self.due: dict[str, str | None] = {}  # request -> the one answer that it is given
         self.until: dict[int, float] = {}  # requests that wait for a person -> their deadline
         self.expired: list[show.Op] = []
+        self.slots: dict[int, int] = {}  # of what people were asked, by number
         self.over = False
 
     def teardown(self) -> None:
@@ -84,7 +85,9 @@ class PermissionMachine(Counted):
         asked = Asked(f"p{number}", tool, OPTIONS if offers else ())
         ops = self._does(self.requests.asked, asked, {})
         [allow, deny] = ["once", "no"] if offers else [None, None]
-        if ours == 0 or self.policy == "allow":
+        if self.requests.stopped:
+            self.due[asked.id] = None
+        elif ours == 0 or self.policy == "allow":
             self.due[asked.id] = allow
         elif self.policy == "deny" or not self.seen:
             self.due[asked.id] = deny
@@ -92,31 +95,46 @@ class PermissionMachine(Counted):
             self.due[asked.id] = "nobody answered yet"
             self.until[number] = self.loop.now + DEADLINE
             [opened] = ops
-            self.requests.bind({opened.slot: number})
+            self.slots[number] = opened.slot
+            self.requests.recorded(self._items(), ())
 
     @rule(seen=st.booleans())
     def a_watcher_comes_or_goes(self, seen: bool) -> None:
         self.seen = seen
 
-    @rule(item=st.integers(1, 9), option=st.sampled_from(["once", "no", None]))
-    def a_person_answers(self, item: int, option: str | None) -> None:
+    @rule(item=st.integers(1, 9), asked=st.booleans(), option=st.sampled_from(["once", "no", None]))
+    def a_person_answers(self, item: int, asked: bool, option: str | None) -> None:
+        """`asked`: to one that is open, if there is any."""
+        if asked and self.until:
+            item = list(self.until)[item % len(self.until)]
+        self._answered(item, option)
+
+    def _answered(self, item: int, option: str | None) -> None:
         self._does(self.requests.answered, item, option)
         if self.until.pop(item, None) is not None:
             self.due[f"p{item}"] = option
 
-    @rule(seconds=st.sampled_from([1.0, 59.0, 60.0]))
-    def time_passes(self, seconds: float) -> None:
+    @rule(seconds=st.sampled_from([1.0, 59.0, 60.0]), first=st.sampled_from([None, None, "once", "no"]))
+    def time_passes(self, seconds: float, first: str | None) -> None:
+        """Deadlines pass. `first`: the oldest of them is answered so, and that is recorded before the deadline is."""
         self.loop.now += seconds
         late = [item for item, until in self.until.items() if until <= self.loop.now]
         before = len(self.expired)
         self._does(lambda: None)
         told = len(self.expired) - before
         assert told == len(late), f"{len(late)} deadlines passed, and people are told of {told}"
+        if late and first is not None:
+            self._answered(late.pop(0), first)
+        self._does(self.requests.recorded, self._items(), {self.slots[item] for item in late})
         self._withdrawn(late)
 
-    @rule()
-    def the_turn_is_stopped(self) -> None:
-        told = len(self._does(self.requests.cancel))
+    @rule(sure=st.integers(0, 3))
+    def a_person_stops_the_turn(self, sure: int) -> None:
+        if sure == 3:
+            self._stopped()
+
+    def _stopped(self) -> None:
+        told = len(self._does(self.requests.stop))
         assert told == len(self.until), f"{len(self.until)} requests were open, and {told} are withdrawn"
         self._withdrawn(list(self.until))
 
@@ -124,9 +142,12 @@ class PermissionMachine(Counted):
     def the_run_is_over(self, sure: int) -> None:
         """Nobody is left to be answered: what is open then is cancelled before."""
         if sure == 3:
-            self.the_turn_is_stopped()
+            self._stopped()
             self.requests.close()
             self.over = True
+
+    def _items(self) -> dict[int, int]:
+        return {slot: number for number, slot in self.slots.items()}
 
     def _withdrawn(self, items: list[int]) -> None:
         for item in items:

@@ -6,6 +6,7 @@ What it does with its n-th prompt in a room is a script of the plan: a list of s
     {"broken": k}            a block that breaks off, a retry signal, and the whole of it again under a new message id
     {"think": k}             a thought
     {"tool": k}              a tool call of its own, with output
+    {"permit": k}            a tool call that it asks for permission for, and waits until it is answered
     {"send": k, "to"?: name, "announced"?: bool, "twice"?: bool}   send_message over its MCP process
     {"repeat": -1}           the text of the last `send` as a block; with "tail" it goes on behind it
     {"aside": -1}            the text of the last `send` as a block that is addressed to "side"
@@ -25,12 +26,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from proof.schedules.wires import Gone, Outside, Pipe
-from semel.gateway.ports import Answered, Died, Launch, Signal, Update
+from semel.gateway.ports import Answered, Asked, Died, Launch, Signal, Update
 
 Json = dict[str, Any]
 MARK = re.compile(r"\bq\d+\b")
 NOTES = ("[semel: notes for you", "[semel: this conversation so far", "[semel: your text was held back")
 RESUMED, ASKED = "[semel: your turn goes on", "- it was asked: "
+PATIENCE = 5.0  # seconds from a cancel until it waits no longer for the answer to a permission request
+OPTIONS = (
+    {"optionId": "once", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+)
 WORDS = [
     "amber",
     "basalt",
@@ -93,6 +99,17 @@ class Prompted:
 
 
 @dataclass
+class Permit:
+    """One permission request, and what it was answered: option ids, or None for cancelled."""
+
+    id: str
+    session: str
+    answers: list[str | None] = field(default_factory=list)
+    forgotten: bool = False  # its turn was cancelled, and PATIENCE later it had no answer
+    news: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+
+
+@dataclass
 class Disk:
     """What agents keep: their memory by its id, and (for the judge) every prompt."""
 
@@ -101,6 +118,7 @@ class Disk:
     scripts: dict[tuple[str, int], list[Json]] = field(default_factory=dict)  # (session, n-th prompt there)
     counts: dict[str, int] = field(default_factory=dict)
     calls: int = 0
+    permits: list[Permit] = field(default_factory=list)
     orphans: list[Json] = field(default_factory=list)  # what those were answered that outlived their agent
 
 
@@ -144,7 +162,7 @@ class Process:
         self._stdin.put(("prompt", list(content)))
 
     async def answer(self, id: str, option: str | None) -> None:
-        return None
+        self._stdin.put(("answer", (id, option)))
 
     async def cancel(self) -> None:
         self._stdin.put(("cancel", None))
@@ -178,6 +196,11 @@ class Process:
             return
         if line[0] == "cancel":
             self._cancelled.set()
+            return
+        if line[0] == "answer":
+            permit = next(one for one in self.disk.permits if one.id == line[1][0])
+            permit.answers.append(line[1][1])
+            permit.news.set()
             return
         marks, resumes = questions(line[1])
         steered = self._work is not None and not self._work.done()
@@ -279,6 +302,8 @@ class Process:
                 await self._emit({"sessionUpdate": "agent_thought_chunk", "content": _text(f"thinking of {at} things")})
             case "tool":
                 await self._tool(at)
+            case "permit":
+                await self._permit(at)
             case "send":
                 await self._send(one, step, at)
             case "wait":
@@ -347,6 +372,32 @@ class Process:
         }
         await self._emit({"sessionUpdate": "tool_call_update", **done})
         self._remember([{"sessionUpdate": "tool_call", **call, **done}])
+
+    async def _permit(self, at: int) -> None:
+        id = f"p{self.launch.spawn}-{self.disk.calls}"
+        self.disk.calls += 1
+        call = {"toolCallId": id, "title": f"run {at}", "kind": "execute", "rawInput": {"n": at}}
+        await self._emit({"sessionUpdate": "tool_call", **call, "status": "pending"})
+        await asyncio.sleep(self.outside.lag(self.agent.shape["slow"]))
+        permit = Permit(id, self.launch.session)
+        self.disk.permits.append(permit)
+        self.signals.put_nowait(Asked(id, call, OPTIONS))
+        await self._answered(permit)
+        done = {"toolCallId": id, "status": "completed" if permit.answers == ["once"] else "failed"}
+        await self._emit({"sessionUpdate": "tool_call_update", **done})
+        self._remember([{"sessionUpdate": "tool_call", **call, **done}])
+
+    async def _answered(self, permit: Permit) -> None:
+        """It waits for its answer, whatever becomes of the turn; but not for ever once that is cancelled."""
+        waits = [asyncio.ensure_future(one.wait()) for one in (permit.news, self._cancelled)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not permit.answers:
+                await asyncio.wait(waits[:1], timeout=PATIENCE)
+                permit.forgotten = self.alive and not permit.answers
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _send(self, one: Prompted, step: Json, at: int) -> None:
         text = self._text(one, f"send{step['send']}")

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from proof.schedules.agents import MARK, Prompted
-from proof.schedules.platforms import TAKEN, Platform, Post
+from proof.schedules.platforms import TAKEN, Message, Platform
 from semel.gateway.ports import Safety
 from semel.law.verbatim import normal
 from semel.ledger import books
@@ -76,6 +76,7 @@ class _Judge:
         yield from self.bound()
         yield from self.asked()
         yield from self.said()
+        yield from self.permitted()
         yield from self.sent()
         yield from self.watched()
         for answer in self.world.disk.orphans:
@@ -234,7 +235,8 @@ class _Judge:
             parts[part["claim"]].append(part)
         for id, mine in parts.items():
             claim, texts = self.claims[id], [json.loads(part["op"]).get("text", "") for part in mine]
-            if claim["kind"] == "text" and "```" not in claim["text"] and "".join(texts) != claim["text"]:
+            plain = claim["outcome"] != "quiet" and claim["kind"] == "text" and "```" not in claim["text"]
+            if plain and "".join(texts) != claim["text"]:
                 yield f"law 7: {claim['text']!r} leaves for {claim['dest']} as {texts}"
 
     def _after_the_end(self) -> Iterator[str]:
@@ -326,6 +328,35 @@ class _Judge:
                 found.append(claim)
         return found
 
+    # ------------------------------------------------------------ law 9: what agents may do
+
+    def permitted(self) -> Iterator[str]:
+        """A permission request is answered once; its agent, the people and the ledger were told the same, unless a
+        stop overtook an answer."""
+        rows = self._rows("SELECT * FROM item WHERE kind = 'permission'")
+        items = {(self.names[row["session"]], row["name"]): row for row in rows}
+        bodies = {row["id"]: json.loads(row["body"]) for row in rows}
+        turns = {row["id"]: self.turns[row["turn"]] for row in rows}
+        for permit in self.world.disk.permits:
+            name, row = f"permission request {permit.id} of {permit.session}", items.get((permit.session, permit.id))
+            if len(permit.answers) > 1 or permit.forgotten:
+                yield f"law 9: {name} was answered {permit.answers}"
+            body = {} if row is None else bodies[row["id"]]
+            if body.get("state") == "open":
+                yield f"law 9: {name} is still open"
+            wanted = body["answer"] if body.get("state") == "answered" else None
+            if [one for one in permit.answers if one not in (wanted, None if row is not None else "no")]:
+                yield f"law 9: {name} was answered {permit.answers}, and is {body}"
+        answered = Counter(item for item, _, status in self.world.people.permitted if status == "answered")
+        for item, option, status in self.world.people.permitted:
+            if bodies[item]["state"] == "cancelled" and turns[item]["state"] == "cancelled":
+                continue
+            body = bodies.get(item, {})
+            if answered[item] > 1 or (
+                status == "answered" and (body.get("state"), body.get("answer")) != (status, option)
+            ):
+                yield f"law 9: somebody answered permission request {item} with {option!r}, and it is {body}"
+
     # ------------------------------------------------------------ law 7: what platforms took
 
     def sent(self) -> Iterator[str]:
@@ -337,6 +368,7 @@ class _Judge:
             yield from platform.broken
             taken = Counter(post.key for post in platform.log)
             yield from self._posts(platform, by_key)
+            yield from self._unfinished(platform, by_key)
             yield from self._order(platform, by_key)
             for part in self.parts:
                 if part["channel"] == platform.name:
@@ -345,10 +377,38 @@ class _Judge:
     def _posts(self, platform: Platform, by_key: dict[str, Json]) -> Iterator[str]:
         for post in platform.log:
             part = by_key.get(post.key)
+            if part is None and post.kind == "edit":  # it was shown while it was written: the witness looks at it
+                continue
             if part is None:
                 yield f"law 6: {platform.name} took {post.text!r}, which no part of the ledger is"
             elif json.loads(part["op"]).get("text") != post.text or part["dest"] != f"{platform.name}:{post.address}":
                 yield f"law 7: {platform.name} took {post.text!r}, and part {part['id']} is {part['op']}"
+
+    def _unfinished(self, platform: Platform, by_key: dict[str, Json]) -> Iterator[str]:
+        """What streams at a platform is filled or removed in the end, unless that was refused, or nobody can know the
+        message. And what changed one is what people see in it."""
+        by_id = {part["id"]: part for part in self.parts}
+        of = defaultdict(list)
+        for part in self.parts:
+            target = by_id.get(json.loads(part["op"]).get("target_part"))
+            if target is not None:
+                of[target["key"]].append(part)
+        for message in platform.messages.values():
+            changes = of[message.key]
+            if changes and changes[-1]["state"] == "sent" and message.by != changes[-1]["key"]:
+                yield f"law 7: part {changes[-1]['id']} is sent, and people see {message.text!r} on {platform.name}"
+            made, by = by_key.get(message.key), by_key.get(message.by)
+            if made is None or not self._silent(made) or (by is not None and by is not made):
+                continue
+            asked_in_vain = platform.safety is Safety.AT_MOST_ONCE or "reject" in platform.tried[made["key"]]
+            unknown = asked_in_vain and made["receipt"] != message.id
+            refused = [part for part in changes if part["state"] != "sent"]
+            if not unknown and not refused:
+                yield f"law 7: {message.text!r} stays on {platform.name} for ever: {made['state']}, {changes}"
+
+    def _silent(self, part: Json) -> bool:
+        """Of a message that is only reserved: it says nothing."""
+        return bool(self.claims[part["claim"]]["outcome"] == "quiet")
 
     def _part(self, part: Json, platform: Platform, taken: int, notices: Counter[Any]) -> Iterator[str]:
         name, state = f"part {part['id']} ({json.loads(part['op']).get('text')!r} to {part['dest']})", part["state"]
@@ -356,13 +416,13 @@ class _Judge:
         most = 1 + (part["marked"] and platform.safety is not Safety.IDEMPOTENT)
         if state not in FINAL:
             yield f"law 7: {name} is {state} although all is at rest"
-        if taken > most:
+        if taken > most and json.loads(part["op"])["kind"] == "post":
             yield f"law 7: {name} was taken {taken} times by {platform.name}, {platform.safety}; its attempts: {tried}"
         if state == "sent" and not taken and not self._arrived_by_hand(part, tried):
             yield f"law 7: {name} is sent, and {platform.name} never took it; its attempts: {tried}"
         if state == "rejected" and taken and not part["marked"]:  # else a person had it sent once more, in doubt
             yield f"law 7: {name} is rejected, and {platform.name} took it; its attempts: {tried}"
-        if state == "held" and not notices[part["id"]]:
+        if state == "held" and not notices[part["id"]] and not self._silent(part):
             yield f"law 7: {name} is held, and no notice says so"
         if state == "held" and platform.safety is not Safety.AT_MOST_ONCE and "reject" not in tried:
             yield f"law 7: {name} is held on a platform that can be asked; its attempts: {tried}"
@@ -379,19 +439,19 @@ class _Judge:
         for, and the line goes on meanwhile."""
         late = {key for key, tried in platform.tried.items() if "late" in tried}
         waits = platform.safety is Safety.RECONCILABLE
-        by_address: defaultdict[str, list[Post]] = defaultdict(list)
+        by_address: defaultdict[str, list[Message]] = defaultdict(list)
         seen: set[str] = set()
-        for post in platform.log:
+        for one in platform.messages.values():
             if (
-                post.key in by_key
-                and not by_key[post.key]["marked"]
-                and post.key not in seen
-                and (waits or post.key not in late)
+                one.by in by_key
+                and not by_key[one.by]["marked"]
+                and one.by not in seen
+                and (waits or one.by not in late)
             ):
-                by_address[post.address].append(post)
-                seen.add(post.key)
-        for address, posts in by_address.items():
-            lines = [by_key[post.key]["line"] for post in posts]
+                by_address[one.address].append(one)
+                seen.add(one.by)
+        for address, messages in by_address.items():
+            lines = [by_key[one.by]["line"] for one in messages]
             if lines != sorted(lines):
                 yield f"law 7: {platform.name}:{address} took parts in another order than they stood in line: {lines}"
 

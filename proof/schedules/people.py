@@ -102,6 +102,7 @@ class Watcher:
                 self.faults.append(f"a watcher of {self.session} at rev {before} was told rev {change['rev']} again")
         self.view.apply(frame)
         self.world.witness.held(self.session, self.view)
+        self.world.people.sees(self.session, self.view)
         for seq, entry in self.view.entries.items():
             if not entry.get("live") and self.final.setdefault(seq, entry["text"]) != entry["text"]:
                 self.faults.append(
@@ -141,6 +142,8 @@ class People:
         self.told: dict[str, list[Incoming]] = {name: [] for name in world.platforms}
         self.watchers = [Watcher(world, session) for session in world.rooms]
         self.automatic: set[str] = set()  # keys of what programs wrote
+        self.asked: dict[int, str] = {}  # permission requests that somebody saw, in order -> session
+        self.permitted: list[tuple[int, str, str]] = []  # (item, option, what the gateway said to it)
         self.stopped: set[str] = set()  # sessions where somebody stopped, or began anew
         self._acting = 0
 
@@ -292,6 +295,32 @@ class People:
             self.world.happens("stop")
 
         await self._once(stop)
+
+    def sees(self, session: str, view: View) -> None:
+        """Somebody looks at a session: perhaps they answer what is asked there."""
+        for item in view.questions():
+            if item["id"] in self.asked:
+                continue
+            n = sum(one == session for one in self.asked.values())
+            self.asked[item["id"]] = session
+            for number, one in enumerate(self.world.plan.actions):
+                if one["do"] == "permit" and one["n"] == n and self.world.rooms[one["room"]] == session:
+                    self.act(number, {**one, "item": item["id"]}, one["in"])
+
+    async def _permit(self, action: Json) -> None:
+        session, item, option = self.world.rooms[action["room"]], action["item"], action["option"]
+        if action["how"] == "chat" and self.world.plan.shape["rooms"][action["room"]] != "web":
+            _, name, address = session.split(":")
+            words = "/approve" if option == "once" else "/deny"
+            event = Incoming("message", f"{name}-p{item}", address, Person("ann", "Ann"), words)
+            self.world.platforms[name].tell(event)
+            self.told[name].append(event)
+            return
+        for _ in range(2 if action.get("twice") else 1):
+            status = await self._persist(
+                lambda: self._there(lambda gateway: gateway.answer(session, item, option, "Ann"))
+            )
+            self.permitted.append((item, option, status))
 
     async def _busy(self, action: Json) -> None:
         await self._once(lambda gateway: gateway.set_busy(self.world.rooms[action["room"]], action["mode"]))

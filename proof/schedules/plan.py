@@ -13,6 +13,8 @@
     {"do": "trouble", "channel", "n", "lost"?, "again"?, "most"?}   what the n-th poll of a platform meets
     {"do": "crash", "when": {"at" | "step" | "commit" | "take" | "stop" ...}, "down", "orphan"?}
     {"do": "restart", "at", "grace", "down"}                    a clean stop and the next start
+    {"do": "permit", "room", "n", "how", "option", "in", "twice"?}      the n-th permission request that somebody sees
+             there is answered so many seconds later, on the page or by a command in the chat
     {"do": "stop", "at", "room"}                                a person stops the turn
     {"do": "busy", "at", "room", "mode"}
     {"do": "blink", "at", "room", "for"}                        a watcher is away, and comes back with its rev
@@ -68,7 +70,29 @@ def make(seed: int) -> Plan:
         actions += _scripts(chance, shape, room)
     actions += _series(chance, shape)
     actions += _disorder(chance, shape)
-    return Plan(seed, shape, tuple(_at_moments(chance, actions)))
+    actions = _at_moments(chance, actions)
+    more = random.Random(f"more {seed}")
+    shape["streams"] = {name: more.random() < 0.3 for name in CHANNELS}
+    shape["deadline"] = more.choice((2.0, 2.0, 60.0))
+    if more.random() < 0.25:
+        actions += _permits(more, actions)
+    return Plan(seed, shape, tuple(actions))
+
+
+def _permits(chance: random.Random, actions: list[Json]) -> list[Json]:
+    """Agents ask for permission in some of their scripts, and people answer."""
+    scripts = [one for one in actions if one["do"] == "script"]
+    for one in scripts:
+        for k in range(chance.choice((0, 1, 1, 2))):
+            one["steps"].insert(chance.randint(0, len(one["steps"])), {"permit": k})
+    soon = (0.0, 0.3, 1.9, 1.99, 1.0 + chance.random())  # seconds: about the shorter deadline, too
+    return [
+        {"do": "permit", "room": room, "n": n, "how": chance.choice(("page", "page", "chat")),
+         "option": chance.choice(("once", "once", "no")), "in": chance.choice(soon), "twice": chance.random() < 0.3}
+        for room in sorted({one["room"] for one in scripts})
+        for n in range(4)
+        if chance.random() < 0.7
+    ]  # fmt: skip
 
 
 def _at_moments(chance: random.Random, actions: list[Json]) -> list[Json]:

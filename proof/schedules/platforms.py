@@ -1,7 +1,8 @@
 """Chat platforms, one of each safety class, with a channel of ours at each; faults by the number of the attempt.
 
 A platform is outside: what reached it is taken whatever became of the gateway since, and its log is its own truth.
-The channel is part of the gateway's process, and dies with it.
+The channel is part of the gateway's process, and dies with it. Where a platform `streams`, messages can be changed and
+removed, and answers are shown while they are written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FAULTS = ("lose", "drop", "refuse", "limit", "reject", "error", "error after", "
 
 @dataclass(frozen=True)
 class Post:
-    """One thing the platform took. `at`: virtual seconds."""
+    """One thing the platform took. `id`: of the message that it made, changed or removed; `at`: virtual seconds."""
 
     id: str
     key: str
@@ -42,6 +43,17 @@ class Post:
 
 
 @dataclass
+class Message:
+    """What people see. `key`: of what made it; `by`: of what it says now."""
+
+    id: str
+    key: str
+    address: str
+    text: str
+    by: str
+
+
+@dataclass
 class Platform:
     """`faults`: what the n-th attempt meets (from 0), and how long its answer takes. `forgets`: an update that was
     acknowledged is never told again."""
@@ -51,7 +63,9 @@ class Platform:
     outside: Outside
     forgets: bool = False
     tells_echo: bool = False
+    streams: bool = False
     log: list[Post] = field(default_factory=list)
+    messages: dict[str, Message] = field(default_factory=dict)  # by id, in the order in which people see them
     faults: dict[int, Json] = field(default_factory=dict)
     attempts: int = 0
     tried: dict[str, list[str]] = field(default_factory=dict)  # key: what each attempt met
@@ -77,7 +91,7 @@ class Platform:
     def request(self, op: Op) -> asyncio.Future[Receipt]:
         """One attempt: the answer, or what there is instead of one."""
         n, self.attempts = self.attempts, self.attempts + 1
-        fault = self.faults.get(n, {})
+        fault = self._fault(op, n)
         answer: asyncio.Future[Receipt] = self.outside.loop.create_future()
         self.asking.append(answer)
         self.tried.setdefault(op.key, []).append(fault.get("what", "fine"))
@@ -87,6 +101,11 @@ class Platform:
             self.outside.later(LATE, self._land)
         self.outside.later(self.outside.lag(FLIGHT), self._arrives, op, n, fault, answer)
         return answer
+
+    def _fault(self, op: Op, n: int) -> Json:
+        """What the attempt meets. Only a message can be late: a change that is given up is not made any more."""
+        fault = self.faults.get(n, {})
+        return {"what": "lose"} if fault.get("what") == "late" and op.kind != "post" else fault
 
     def _told_to_wait(self, op: Op) -> None:
         early = self.waits.pop(op.key, 0.0) - self.outside.loop.time()
@@ -108,8 +127,10 @@ class Platform:
         return post
 
     def _arrives(self, op: Op, n: int, fault: Json, answer: asyncio.Future[Receipt]) -> None:
-        what, post = fault.get("what"), None
         self._land()
+        if op.kind == "edit" and op.target not in self.messages:
+            fault = {"what": "reject"}
+        what, post = fault.get("what"), None
         if what is None or what in TAKEN:
             post = self._took(op, n)
         elif what != "late":
@@ -142,13 +163,23 @@ class Platform:
             for post in self.log:
                 if post.key == op.key:
                     return post
-        id = f"{self.name}{len(self.log) + 1}"
+        id = op.target or f"{self.name}{len(self.log) + 1}"
         at = self.outside.loop.time()
         post = Post(id, op.key, op.address, op.text, op.kind, op.target, op.marked, at)
         self.log.append(post)
-        if self.tells_echo:
+        self._show(post)
+        if self.tells_echo and op.kind == "post":
             self.tell(Incoming("echo", op.key, op.address, Person("us", "us"), of=id))
         return post
+
+    def _show(self, post: Post) -> None:
+        match post.kind:
+            case "edit":
+                self.messages[post.id].text, self.messages[post.id].by = post.text, post.key
+            case "delete":
+                self.messages.pop(post.id, None)
+            case _:
+                self.messages[post.id] = Message(post.id, post.key, post.address, post.text, post.key)
 
     def find(self, op: Op) -> Receipt | None:
         self._land()
@@ -174,7 +205,8 @@ class SeededChannel:
     def __init__(self, platform: Platform, **facts: Any) -> None:
         self.name = platform.name
         self.platform = platform
-        usual: Json = {"timeout": 20.0, "edits": False, "reactions": False, "files": False}
+        streams = platform.streams
+        usual: Json = {"timeout": 20.0, "edits": streams, "deletes": streams, "reactions": False, "files": False}
         if platform.safety is Safety.IDEMPOTENT:
             usual["key_life"] = 100_000.0
         if platform.safety is Safety.RECONCILABLE:

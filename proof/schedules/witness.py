@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from proof.schedules.agents import questions
 from proof.schedules.platforms import Platform
+from semel.gateway import previews
 from semel.gateway.ports import Heard, Incoming, Launch, Op, Safety
 
 if TYPE_CHECKING:
@@ -37,10 +38,25 @@ class Witness:
     def departing(self, platform: Platform, op: Op) -> None:
         """Law 7: "sending" is durable before the network call. (The platform may tell meanwhile that it has it.)"""
         rows = self._ask("SELECT state FROM part WHERE key = ?", op.key)
-        if not rows:
+        if not rows and op.kind == "edit":
+            self._previewing(platform, op)
+        elif not rows:
             self._broken(f"law 6: {op.text!r} leaves for {platform.name} without a row")
         elif rows[0][0] != "sending" and not (rows[0][0] == "sent" and platform.safety is Safety.IDEMPOTENT):
             self._broken(f"law 7: {op.text!r} leaves for {platform.name} while its part is {rows[0][0]}, not sending")
+
+    def _previewing(self, platform: Platform, op: Op) -> None:
+        """Law 6: what is shown of an answer that is being written is recorded. Its message was reserved for it, and
+        nothing has left yet to fill or to remove it."""
+        dest = f"{platform.name}:{op.address}"
+        changed = {key for (key,) in self._ask(_CHANGES, dest, op.target)} & platform.tried.keys()
+        if changed or not self._ask(_RESERVED, dest, op.target):
+            self._broken(f"law 6: {op.text!r} is shown in {op.target} of {platform.name}, which is not reserved")
+        shown = op.text.removesuffix(previews.MARK)
+        for id, seq, text, base in self._ask(_SAID, op.session):
+            if (text + "".join(piece for (piece,) in self._ask(_PIECES, id, seq, base, LAST))).startswith(shown):
+                return
+        self._broken(f"law 6: {shown!r} is shown on {platform.name}, and nobody recorded it")
 
     def acknowledging(self, platform: Platform, events: list[Incoming]) -> None:
         """Law 1: a platform is acknowledged only after the commit."""
@@ -96,6 +112,19 @@ class Witness:
                 self._broken(f"law 8: entry {seq} of {session} is watched as {entry['text']!r}, and is {recorded!r}")
 
 
+LAST = 1 << 62  # behind every rev
+
+_RESERVED = (
+    "SELECT 1 FROM part p JOIN claim c ON c.id = p.claim WHERE p.dest = ? AND p.receipt = ? AND c.outcome = 'quiet'"
+)
+_CHANGES = (
+    "SELECT p.key FROM part p JOIN part r ON r.id = json_extract(p.op, '$.target_part') "
+    "WHERE r.dest = ? AND r.receipt = ?"
+)
+_SAID = (
+    "SELECT s.id, e.seq, e.text, e.base FROM session s JOIN entry e ON e.session = s.id "
+    "WHERE s.key = ? AND e.role = 'agent'"
+)
 _STREAMING = (
     "SELECT s.id, e.seq, e.text, e.base FROM session s JOIN entry e ON e.session = s.id WHERE s.key = ? AND e.live = 1"
 )

@@ -127,6 +127,7 @@ class World:
         shape, mine = self.plan.shape, [one for one in self.plan.actions if one.get("channel") == name]
         return Platform(
             name, SAFETY[name], self.outside, forgets=shape["forgets"][name], tells_echo=shape["echoes"][name],
+            streams=shape["streams"][name],
             faults={one["n"]: one for one in mine if one["do"] == "fault"},
             troubles={one["n"]: one for one in mine if one["do"] == "trouble"},
             at_take=self._taken,
@@ -143,12 +144,15 @@ class World:
         agent = AgentSettings("main", ("agent",), self.folder, silence=120.0)
         return GatewaySettings(
             data_dir=self.folder, ledger=self.ledger, agents={"main": agent},
-            channels={n: ChannelSettings(n, "seeded", narration=shape["narration"]) for n in self.platforms},
+            channels={
+                n: ChannelSettings(n, "seeded", narration=shape["narration"], stream=platform.streams)
+                for n, platform in self.platforms.items()
+            },
             destinations=side, schedules=fires,
             people={"Ann": PersonSettings("Ann", "owner", tuple(f"{name}:ann" for name in self.platforms))},
             heartbeat=HeartbeatSettings(("*r0",), every_s=20.0) if shape["heartbeat"] else None,
             sessions=(SessionSettings("*", busy=shape["busy"]),),
-            max_live_agents=shape["most"], idle_agent_s=shape["idle"], permission_deadline_s=60.0,
+            max_live_agents=shape["most"], idle_agent_s=shape["idle"], permission_deadline_s=shape["deadline"],
         )  # fmt: skip
 
     # ------------------------------------------------------------ lives

@@ -87,6 +87,13 @@ def test_a_secret_that_stands_where_none_belongs_is_not_told(setting: str, tmp_p
     assert "s3cr3t" not in str(no.value)
 
 
+def test_a_size_that_no_disk_has_is_an_error_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "semel.toml").write_text(f'[background]\noutput = "{"9" * 400}B"\n')
+    with pytest.raises(ConfigError) as no:
+        load_config(tmp_path / "semel.toml", tmp_path, env={"HOME": "/"})
+    assert "is not a size" in str(no.value)
+
+
 @pytest.mark.parametrize("path", ["\\u0000", "~no-such-user/x"])
 @pytest.mark.parametrize(
     "setting",

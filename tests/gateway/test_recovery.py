@@ -14,6 +14,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway import run
+from semel.ledger import show
 
 Json = dict[str, Any]
 
@@ -214,6 +215,35 @@ async def test_a_cancel_answers_an_open_permission_request_as_cancelled(tmp_path
         snapshot = await anext(w.gateway.watch("s"))
         states = [i["state"] for i in snapshot["items"] if i["id"] == item["id"]]
         assert states == ["cancelled"]
+        assert await w.gateway.answer("s", item["id"], None, "page") == "closed"
+
+
+async def test_an_answer_that_is_recorded_before_its_deadline_reaches_the_agent(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script({"permission": "rm", "allowed": ["tidy"], "denied": ["left"]}))
+        item = await _open_request(w)
+        (running,) = w.gateway.turns.runs.values()
+        ((slot, one),) = running.permissions.open.items()
+        assert one.timer is not None
+        one.timer.cancel()
+        running.permissions.expired(
+            show.ItemSet(slot, {"state": "expired"}, live=False)
+        )  # it passes, and is not recorded
+        option = next(o["optionId"] for o in item["options"] if o["kind"] == "allow_once")
+        told = await w.gateway.answer("s", item["id"], option, "page")
+        await w.idle()
+        snapshot = await anext(w.gateway.watch("s"))
+        (state,) = [i["state"] for i in snapshot["items"] if i["id"] == item["id"]]
+        said = await w.texts("s", "agent")
+        assert (told, state, said) in (("answered", "answered", ["tidy"]), ("closed", "expired", ["left"]))
+
+
+async def test_a_deadline_that_passes_is_told_to_the_agent(tmp_path: Path) -> None:
+    async with World(tmp_path, permission_deadline_s=0.3) as w:
+        await w.gateway.say("s", script({"permission": "rm", "allowed": ["tidy"], "denied": ["left"]}))
+        item = await _open_request(w)
+        await w.idle()
+        assert await w.texts("s", "agent") == ["left"]
         assert await w.gateway.answer("s", item["id"], None, "page") == "closed"
 
 

@@ -153,6 +153,20 @@ def test_a_permission_request_of_a_lost_turn_is_closed(desk: Desk) -> None:
     assert desk.do(answers.answer, desk.session().id, item["id"], "yes", "anna", b"d").status == "closed"
 
 
+def test_an_answer_before_the_deadline_stands_and_one_that_a_stop_overtakes_does_not(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    asked = {"state": "open", "options": [{"optionId": "yes"}]}
+    for slot in (1, 2, 3):
+        desk.show(begun, show.ItemOpen(slot, "permission", f"r{slot}", body=asked))
+    for item in desk.items()[:2]:
+        assert desk.do(answers.answer, desk.session().id, item["id"], "yes", "anna", b"d").status == "answered"
+    desk.show(begun, *(show.ItemSet(slot, {"state": "expired"}, live=False) for slot in (1, 3)))
+    desk.show(begun, *(show.ItemSet(slot, {"state": "cancelled"}, live=False) for slot in (2, 3)))
+    assert [item["state"] for item in desk.items()] == ["answered", "cancelled", "expired"]
+    assert desk.slots.expired == {3}
+
+
 def test_only_an_option_that_was_offered_permits(desk: Desk) -> None:
     desk.hear("one")
     asked = {"state": "open", "options": [{"optionId": "yes"}]}

@@ -232,6 +232,21 @@ async def test_where_the_reserved_message_never_arrived_the_answer_is_a_post(tmp
         assert [e for e in await w.entries(ROOM) if e["role"] == "notice"] == [], "it said nothing: nobody is told"
 
 
+async def test_a_reserved_message_whose_answer_was_lost_is_removed_where_a_key_finds_it(tmp_path: Path) -> None:
+    """It waits to be sent again under its key while something else is said there: it may be there, and has to go."""
+    platform, gate = Platform(folds=True), tmp_path / "go on"
+    platform.fail_next(Fault.DROP)
+    channel = chat(Safety.IDEMPOTENT, platform)
+    async with world(tmp_path, channel) as w:
+        call = {"call": "send_message", "arguments": {"text": "On it"}}
+        await asked(w, channel, script(LONG, {"wait": str(gate)}, call, "Done."))
+        await seen(lambda: Board(platform).messages() == ["…"])
+        gate.touch()
+        await w.idle(ROOM)
+        await until(lambda: _all(w, "sent", "rejected"))
+        assert Board(platform).messages() == ["On it", "Done."]
+
+
 async def test_an_answer_whose_message_somebody_deleted_is_a_post(tmp_path: Path) -> None:
     platform = Platform()
     platform.always = fills(Fault.REJECT)

@@ -1,4 +1,8 @@
-"""Permission requests of a running turn: policy, people, deadline; each answered once."""
+"""Permission requests of a running turn: policy, people, deadline; each answered once.
+
+An answer goes to the agent once it is recorded, and so does a deadline that passed: where both come together, the
+ledger says which was first. A stop waits for nothing.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +64,7 @@ class Permissions:
         self.legs = legs
         self.who = in_words(approvals)
         self.open: dict[int, Open] = {}
+        self.stopped = False
         self._next = _SLOT
         self._number = 1  # of the next option, for an answer in words
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,7 +73,7 @@ class Permissions:
         """What to show for a new request. `known`: what the stream told of its tool call."""
         request = replace(request, options=requests.offered(request.options))
         if is_ours(request.tool_call, known):
-            self._answer(request, _option(request, "allow"))
+            self._answer(request, None if self.stopped else _option(request, "allow"))
             return []
         slot, self._next = self._next, self._next + 1
         body: Json = {
@@ -77,6 +82,10 @@ class Permissions:
             "input": request.tool_call.get("rawInput") or known.get("input"),
             "call": request.tool_call.get("toolCallId"),
         }
+        if self.stopped:  # the agent asked before it read of the stop, and waits for an answer
+            self._answer(request, None)
+            body.update(state="cancelled")
+            return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
         if self.policy in ("allow", "deny"):
             option = _option(request, self.policy)
             self._answer(request, option)
@@ -88,7 +97,9 @@ class Permissions:
             body.update(state="cancelled" if option is None else "answered", answer=option, by=NOBODY)
             return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
         one = self.open[slot] = Open(request, slot)
-        one.timer = asyncio.get_running_loop().call_later(self.deadline, self._expire, slot)
+        one.timer = asyncio.get_running_loop().call_later(
+            self.deadline, self.expired, show.ItemSet(slot, {"state": "expired"}, live=False)
+        )
         first, self._number = self._number, self._number + max(1, len(body["options"]))
         minutes = self.deadline / 60
         words = requests.words(str(body["title"]), body["input"], body["options"], first, minutes, self.who)
@@ -97,10 +108,13 @@ class Permissions:
         asked = {**body, "state": "open", "first": first}
         return [show.ItemOpen(slot, "permission", request.id, body=asked, announce=announce)]
 
-    def bind(self, items: Mapping[int, int]) -> None:
-        """The rows the open requests became."""
-        for one in self.open.values():
-            one.item = items.get(one.slot, one.item)
+    def recorded(self, items: Mapping[int, int], expired: Collection[int]) -> None:
+        """The rows the open requests became, and those whose deadline is recorded to have passed, all by slot."""
+        for slot, one in list(self.open.items()):
+            one.item = items.get(slot, one.item)
+            if slot in expired:
+                self._close(slot)
+                self._answer(one.asked, None)
 
     def answered(self, item: int, option: str | None) -> None:
         """A person's answer, already recorded, goes to the agent."""
@@ -109,8 +123,13 @@ class Permissions:
                 self._close(slot)
                 self._answer(one.asked, option)
 
+    def stop(self) -> list[show.Op]:
+        """A person stops the turn: what is open, and what still comes, is answered `cancelled` (ACP)."""
+        self.stopped = True
+        return self.cancel()
+
     def cancel(self) -> list[show.Op]:
-        """The turn is stopped or over: every open request is answered `cancelled` (ACP)."""
+        """Every open request is answered `cancelled`."""
         out: list[show.Op] = []
         for slot, one in list(self.open.items()):
             self._close(slot)
@@ -122,12 +141,6 @@ class Permissions:
         """No timer outlives the run."""
         for slot in list(self.open):
             self._close(slot)
-
-    def _expire(self, slot: int) -> None:
-        one = self.open[slot]
-        self._close(slot)
-        self._answer(one.asked, None)
-        self.expired(show.ItemSet(slot, {"state": "expired"}, live=False))
 
     def _close(self, slot: int) -> None:
         one = self.open.pop(slot)

@@ -191,7 +191,7 @@ class Run:
             return
         self.cancelled_by = by
         self.viewing.take(self.fold.cancel())
-        self.viewing.pending += self.permissions.cancel()
+        self.viewing.pending += self.permissions.stop()
         await self.live.conversation.cancel()
         died = Died("did not end a cancelled prompt")
         self.patience = asyncio.get_running_loop().call_later(CANCEL_PATIENCE, self.live.signals.put_nowait, died)
@@ -340,7 +340,7 @@ class Run:
             ops.append(show.Reserve(self.deps.places.reserving(str(self.begun.home), self.begun.key)))
         text = self.speech.previewed()
         self.slots = await self.deps.record.write(show.show, self.fence, self.caller(), ops, self.slots)
-        self.permissions.bind(self.slots.items)
+        self.permissions.recorded(self.slots.items, self.slots.expired)
         if any(map(show.announces, ops)):
             self.deps.kick()
         if self.streams:

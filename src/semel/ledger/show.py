@@ -122,6 +122,7 @@ class Slots:
     claims: Mapping[int, int] = field(default_factory=dict)  # said home claims by slot
     said: int = 0
     reserved: int | None = None  # the part that the last Reserve found or made; None: it never arrived
+    expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
 
 
 def announces(op: Op) -> bool:
@@ -146,6 +147,7 @@ class _Apply:
         self.claims = dict(slots.claims)
         self.said = slots.said
         self.reserved = slots.reserved
+        self.expired = set(slots.expired)
         self.tools = 0
 
     def all(self, ops: Sequence[Op]) -> Slots:
@@ -153,7 +155,7 @@ class _Apply:
             getattr(self, "on_" + type(op).__name__)(op)
         if self.tools and self.caller.turn is not None:
             self.tx.run("turn_tools", id=self.caller.turn, n=self.tools)
-        return Slots(self.entries, self.items, self.claims, self.said, self.reserved)
+        return Slots(self.entries, self.items, self.claims, self.said, self.reserved, frozenset(self.expired))
 
     def on_Preview(self, op: Preview) -> None:
         seq = self.entries.get(op.slot)
@@ -233,14 +235,26 @@ class _Apply:
 
     def on_ItemSet(self, op: ItemSet) -> None:
         item = self.items[op.slot]
+        if _is_over(op):
+            self._request_over(op, item)
+            return
         if op.output is not None:
             self.tx.run("output_drop", item=item)
             self.tx.run("output_add", item=item, text=op.output)
         entries.set_item(self.tx, item, text=op.text, body=op.body, live=op.live)
-        if _is_over(op):
-            row = self.tx.one("item_get", id=item)
-            assert row is not None
-            requests.tell_withdrawn(self.tx, row, expired=op.body["state"] == "expired")
+
+    def _request_over(self, op: ItemSet, item: int) -> None:
+        """A permission request that nobody can answer any more. An answer that was recorded before its deadline stands;
+        one that a stop overtook on the way to the agent does not."""
+        row = self.tx.one("item_get", id=item)
+        assert row is not None
+        state, expired = entries.load(row.body).get("state"), op.body["state"] == "expired"
+        if state in requests.OVER or (state == "answered" and expired):
+            return
+        entries.set_item(self.tx, item, body=op.body, live=op.live)
+        requests.tell_withdrawn(self.tx, row, expired=expired)
+        if expired:
+            self.expired.add(op.slot)
 
     def on_Notice(self, op: Notice) -> None:
         turns.notice(self.tx, self.caller.session, op.text, turn=self.caller.turn, kind=op.kind, tell=op.tell)

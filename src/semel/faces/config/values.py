@@ -33,7 +33,7 @@ def written(value: object) -> object:
 def size(value: object) -> object:
     """A number of bytes, or "500kB", "10MB", "1GB"."""
     if isinstance(value, str):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(B|kB|MB|GB)", value.strip())
+        found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*(B|kB|MB|GB)", value.strip())
         if not found:
             raise ValueError(f'{value!r} is not a size: write bytes, or like "500kB", "10MB", "1GB"')
         return round(float(found[1]) * {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}[found[2]])
