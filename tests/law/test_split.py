@@ -143,3 +143,9 @@ def test_a_gap_that_is_longer_than_a_part_belongs_to_the_part_before_it() -> Non
     text = "one" + "\n" * 50 + "two"
     assert render_parts(text, 8) == [(0, 48, "one"), (48, 56, "\n\n\n\n\ntwo")]
     assert render_parts("\n" * 50 + "two", 8) == [(0, 53, "two")]
+
+
+def test_a_gap_that_lies_in_a_fence_whose_first_line_was_cut_makes_no_part_longer_than_the_limit() -> None:
+    for limit in range(12, 45):
+        text = "```" + "p" * (2 * limit - 3) + "\n\n" + "c" * 100 + "\n```\n"
+        assert all(measure(shown, "char") <= limit for _, _, shown in render_parts(text, limit)), limit

@@ -103,10 +103,11 @@ class _Splitter:
             lo = hi
 
     def render(self, lo: int, hi: int) -> str:
-        whole = self._dressed(lo, hi, self.text[lo:hi])
-        if measure(whole, self.unit) <= self.limit:
-            return whole
-        return self._dressed(lo, hi, self.text[lo:hi].strip())  # it took in white space
+        body = self.text[lo:hi]
+        for shown in (self._dressed(lo, hi, body), self._dressed(lo, hi, body.strip())):
+            if measure(shown, self.unit) <= self.limit:
+                return shown
+        return body.strip()  # it took in white space, and ends in a fence by that
 
     def _dressed(self, lo: int, hi: int, body: str) -> str:
         tail = self._dress(hi).tail if hi < len(self.text) else ""
