@@ -349,13 +349,11 @@ class _Judge:
                 yield f"law 9: {name} was answered {permit.answers}, and is {body}"
         answered = Counter(item for item, _, status in self.world.people.permitted if status == "answered")
         for item, option, status in self.world.people.permitted:
-            if bodies[item]["state"] == "cancelled" and turns[item]["state"] == "cancelled":
+            state, answer = bodies[item]["state"], bodies[item].get("answer")
+            if state == turns[item]["state"] == "cancelled":
                 continue
-            body = bodies.get(item, {})
-            if answered[item] > 1 or (
-                status == "answered" and (body.get("state"), body.get("answer")) != (status, option)
-            ):
-                yield f"law 9: somebody answered permission request {item} with {option!r}, and it is {body}"
+            if answered[item] > 1 or (status == "answered" and (state, answer) != (status, option)):
+                yield f"law 9: somebody answered permission request {item} with {option!r}, and it is {bodies[item]}"
 
     # ------------------------------------------------------------ law 7: what platforms took
 

@@ -58,7 +58,9 @@ class FileChannel:
                 events = [await self._read(inbox, one) for one in page]
                 await inbox.put(events, str(done + len(page)))
             self.bomb.at("ack")
-            ack.write_text(str(done + len(page)))
+            fresh = ack.with_suffix(".new")
+            fresh.write_text(str(done + len(page)))
+            fresh.replace(ack)  # a platform does not forget half of it
         self.finished.set()
         await asyncio.Event().wait()
 

@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -65,7 +66,10 @@ class Nursery:
             time.sleep(after)
             with suppress(ProcessLookupError):  # it was done by then
                 os.kill(pid, signal.SIGKILL)
+        late = threading.Timer(PATIENCE, os.kill, (pid, signal.SIGABRT))  # it hangs: no code that a test wants
+        late.start()
         code = int(self.process.stdout.readline())
+        late.cancel()
         (self.path / "started").unlink(missing_ok=True)
         return code
 
