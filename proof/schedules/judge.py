@@ -10,8 +10,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from proof.schedules.agents import MARK, Prompted
+from proof.schedules.agents import MARK
 from proof.schedules.platforms import TAKEN, Message, Platform
+from proof.schedules.told import Prompted
 from semel.gateway.ports import Safety
 from semel.law.verbatim import normal
 from semel.ledger import books

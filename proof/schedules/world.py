@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import apsw
 
 import semel.gateway.gateway
-from proof.schedules.agents import Disk, SeededAgent
+from proof.schedules.agents import SeededAgent
 from proof.schedules.chance import EPOCH
 from proof.schedules.doors import Door, NoSearch
 from proof.schedules.loop import LIFE, Life, SeededLoop, settle
@@ -21,6 +21,7 @@ from proof.schedules.people import People
 from proof.schedules.plan import CHANNELS, SPAN, Plan
 from proof.schedules.platforms import Platform, SeededChannel
 from proof.schedules.strands import Stage
+from proof.schedules.told import Disk
 from proof.schedules.wires import Gone, Outside
 from proof.schedules.witness import Witness
 from semel.gateway import Gateway
