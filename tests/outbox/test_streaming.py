@@ -115,6 +115,21 @@ async def test_a_turn_that_is_stopped_ends_as_what_was_shown(tmp_path: Path) -> 
         assert await reasons(w) == ["filled"]
 
 
+async def test_a_stop_of_a_turn_that_waits_to_be_tried_again_removes_what_is_reserved(tmp_path: Path) -> None:
+    channel = chat()
+    board = Board(channel.platform)
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script("It is", {"error": "529 Overloaded"}))
+
+        async def waits() -> bool:
+            return any("tried again" in text for text in await w.texts(ROOM, "notice"))
+
+        await until(waits)
+        assert await w.gateway.stop_turn(ROOM, "ann")
+        await seen(lambda: "…" not in "".join(board.messages()))
+        await until(lambda: _all(w, "sent", "rejected", "dropped"))
+
+
 async def test_previews_cost_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """House: a turn is three, one for each batch that is shown, and two for each part."""
     channel, written, write = chat(), [], Record.write

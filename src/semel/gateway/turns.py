@@ -110,6 +110,7 @@ class Turns:
         stopped = await self.deps.record.write(turns.cancel_put_off, session, by, only)
         if stopped:
             self.wake(session)
+            self.done()  # what was reserved for it is removed
         return bool(stopped)
 
     async def cancel(self, session: int, by: str, only: int | None = None) -> bool:
