@@ -241,9 +241,10 @@ async def test_an_answer_that_is_recorded_before_its_deadline_reaches_the_agent(
 async def test_a_deadline_that_passes_is_told_to_the_agent(tmp_path: Path) -> None:
     async with World(tmp_path, permission_deadline_s=0.3) as w:
         await w.gateway.say("s", script({"permission": "rm", "allowed": ["tidy"], "denied": ["left"]}))
-        item = await _open_request(w)
         await w.idle()
-        assert await w.texts("s", "agent") == ["left"]
+        snapshot = await anext(w.gateway.watch("s"))
+        (item,) = [i for i in snapshot["items"] if i["kind"] == "permission"]
+        assert (item["state"], await w.texts("s", "agent")) == ("expired", ["left"])
         assert await w.gateway.answer("s", item["id"], None, "page") == "closed"
 
 
