@@ -53,10 +53,12 @@ class Witness:
         if changed or not self._ask(_RESERVED, dest, op.target):
             self._broken(f"law 6: {op.text!r} is shown in {op.target} of {platform.name}, which is not reserved")
         shown = op.text.removesuffix(previews.MARK)
-        for id, seq, text, base in self._ask(_SAID, op.session):
-            if (text + "".join(piece for (piece,) in self._ask(_PIECES, id, seq, base, LAST))).startswith(shown):
-                return
-        self._broken(f"law 6: {shown!r} is shown on {platform.name}, and nobody recorded it")
+        if not any(self._recorded(*entry, LAST).startswith(shown) for entry in self._ask(_SAID, op.session)):
+            self._broken(f"law 6: {shown!r} is shown on {platform.name}, and nobody recorded it")
+
+    def _recorded(self, session: int, seq: int, text: str, base: int, rev: int) -> str:
+        """The text of an entry at a rev: as it was at `base`, and the pieces since."""
+        return text + "".join(piece for (piece,) in self._ask(_PIECES, session, seq, base, rev))
 
     def acknowledging(self, platform: Platform, events: list[Incoming]) -> None:
         """Law 1: a platform is acknowledged only after the commit."""
@@ -106,8 +108,7 @@ class Witness:
             entry = view.entries.get(seq)
             if entry is None or not entry.get("live") or view.rev is None or base > view.rev:
                 continue
-            pieces = self._ask(_PIECES, id, seq, base, view.rev)
-            recorded = text + "".join(piece for (piece,) in pieces)
+            recorded = self._recorded(id, seq, text, base, view.rev)
             if entry["text"] != recorded:
                 self._broken(f"law 8: entry {seq} of {session} is watched as {entry['text']!r}, and is {recorded!r}")
 

@@ -71,7 +71,7 @@ def test_an_answer_that_leaves_its_request_open_is_found_out(monkeypatch: pytest
                 self._answer(request.asked, option)
 
     monkeypatch.setattr(Permissions, "answered", answered)
-    assert any(one(Task("permissions", seed)).broken for seed in range(4))
+    assert one(Task("permissions", 0)).broken
 
 
 def test_a_wake_that_is_put_off_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

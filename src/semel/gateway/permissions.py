@@ -83,19 +83,14 @@ class Permissions:
             "call": request.tool_call.get("toolCallId"),
         }
         if self.stopped:  # the agent asked before it read of the stop, and waits for an answer
-            self._answer(request, None)
-            body.update(state="cancelled")
-            return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
+            return self._at_once(request, None, slot, {**body, "state": "cancelled"})
         if self.policy in ("allow", "deny"):
             option = _option(request, self.policy)
-            self._answer(request, option)
-            body.update(state="answered", answer=option, by="policy")
-            return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
+            return self._at_once(request, option, slot, {**body, "state": "answered", "answer": option, "by": "policy"})
         if not self.seen():
             option = _option(request, "deny")
-            self._answer(request, option)
-            body.update(state="cancelled" if option is None else "answered", answer=option, by=NOBODY)
-            return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
+            state = "cancelled" if option is None else "answered"
+            return self._at_once(request, option, slot, {**body, "state": state, "answer": option, "by": NOBODY})
         one = self.open[slot] = Open(request, slot)
         one.timer = asyncio.get_running_loop().call_later(
             self.deadline, self.expired, show.ItemSet(slot, {"state": "expired"}, live=False)
@@ -107,6 +102,11 @@ class Permissions:
         announce = show.Announced(words, legs) if legs else None
         asked = {**body, "state": "open", "first": first}
         return [show.ItemOpen(slot, "permission", request.id, body=asked, announce=announce)]
+
+    def _at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[show.Op]:
+        """Nobody is asked: the agent has its answer, and what became of it is shown."""
+        self._answer(request, option)
+        return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
 
     def recorded(self, items: Mapping[int, int], expired: Collection[int]) -> None:
         """The rows the open requests became, and those whose deadline is recorded to have passed, all by slot."""
