@@ -25,22 +25,25 @@ class Answer:
     chunks   the text, piece by piece
     calls    tool calls behind it: (name, arguments)
     thought  what it thinks first
+    refusal  instead of a text: words of the model in OpenAI's own field, piece by piece
     stop     "stop", "length" or "filter"
     status   of the HTTP answer; not 200: `body` and `retry_after` go with it
     junk     instead of all events: the data of one that is no answer; empty: no event at all
-    cut      after the chunks, instead of an end: the connection is reset, closed cleanly, or an error event comes
+    cut      after the chunks, instead of an end: the connection is reset, closed cleanly, or an error event comes;
+             "inside": it is closed cleanly inside the first character of the chunks that has more than one byte
     gate     waited for after the first chunk, before the next; `reached` is set when it is
     """
 
     chunks: Sequence[str] = ()
     calls: Sequence[tuple[str, Json]] = ()
     thought: str = ""
+    refusal: Sequence[str] = ()
     stop: Literal["stop", "length", "filter"] = "stop"
     status: int = 200
     body: Json = field(default_factory=dict)
     retry_after: str | None = None
     junk: str | None = None
-    cut: Literal["reset", "close", "event", None] = None
+    cut: Literal["reset", "close", "event", "inside", None] = None
     gate: asyncio.Event | None = None
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     usage: tuple[int, int] = (11, 7)
@@ -181,6 +184,9 @@ async def _tell(answer: Answer, request: Request, writer: asyncio.StreamWriter) 
                 await answer.gate.wait()
             continue
         data = event.encode()
+        if answer.cut == "inside" and (inside := _inside(data)):
+            writer.write(f"{inside:x}\r\n".encode() + data[:inside] + b"\r\n")
+            break
         writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         await writer.drain()
     if answer.cut == "reset":
@@ -193,12 +199,17 @@ async def _tell(answer: Answer, request: Request, writer: asyncio.StreamWriter) 
     return True
 
 
+def _inside(data: bytes) -> int:
+    """How many bytes end inside a character; 0: it is all ASCII."""
+    return next((n + 1 for n, byte in enumerate(data) if byte > 0x7F), 0)
+
+
 GATE = "\0gate"
 
 
 def _sse(data: Any, event: str = "") -> str:
     head = f"event: {event}\n" if event else ""
-    return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n"
+    return f"{head}data: {data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)}\n\n"
 
 
 def _completions(answer: Answer, model: str) -> Iterator[str]:
@@ -214,6 +225,8 @@ def _completions(answer: Answer, model: str) -> Iterator[str]:
         yield chunk({"content": text})
         if n == 0:
             yield GATE
+    for text in answer.refusal:
+        yield chunk({"refusal": text})
     if answer.cut == "event":
         yield _sse({"error": {"message": "scripted failure", "type": "server_error", "code": "server_error"}})
     if answer.cut:
@@ -292,6 +305,11 @@ def _responses(answer: Answer, model: str) -> Iterator[str]:
             yield event("response.output_text.delta", delta=text, logprobs=[], **place)
             if n == 0:
                 yield GATE
+    if answer.refusal:
+        yield event("response.output_item.added", output_index=0, item=message)
+        yield event("response.content_part.added", part={"type": "refusal", "refusal": ""}, **place)
+        for text in answer.refusal:
+            yield event("response.refusal.delta", delta=text, **place)
     if answer.cut == "event":
         yield event("error", code="server_error", message="scripted failure", param=None)
     if answer.cut:
@@ -301,6 +319,12 @@ def _responses(answer: Answer, model: str) -> Iterator[str]:
         yield event("response.output_text.done", text=whole["text"], logprobs=[], **place)
         yield event("response.content_part.done", part=whole, **place)
         done = {**message, "status": "completed", "content": [whole]}
+        yield event("response.output_item.done", output_index=0, item=done)
+    if answer.refusal:
+        part = {"type": "refusal", "refusal": "".join(answer.refusal)}
+        yield event("response.refusal.done", refusal=part["refusal"], **place)
+        yield event("response.content_part.done", part=part, **place)
+        done = {**message, "status": "completed", "content": [part]}
         yield event("response.output_item.done", output_index=0, item=done)
     for n, (name, arguments) in enumerate(answer.calls, 1):
         item = {"id": f"fc_{n}", "type": "function_call", "status": "in_progress", "call_id": f"call_{n}",

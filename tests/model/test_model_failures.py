@@ -58,6 +58,16 @@ async def test_a_stream_that_broke_off_is_tried_again(tmp_path: Path, provider: 
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_stream_that_broke_off_inside_a_character_is_tried_again(tmp_path: Path, provider: str) -> None:
+    answers = [Answer(["Guten Tag, ", "sch\u00f6ne Gr\u00fc\u00dfe."], cut="inside"), Answer(["Guten Tag."])]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, provider, attempts=2) as w:
+        await w.ask("Hi")
+        told = [(e["text"], bool(e.get("partial"))) for e in await w.entries() if e["role"] == "agent"]
+        assert told == [("Guten Tag, ", True), ("Guten Tag.", False)]
+        assert "broke off" in (await w.texts("s", "notice"))[0]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 async def test_a_definite_no_is_told_at_once(tmp_path: Path, provider: str, status: int) -> None:
     body = {"error": {"message": "no such thing", "type": "invalid_request_error"}}

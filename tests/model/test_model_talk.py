@@ -52,6 +52,18 @@ async def test_a_limit_and_a_refusal_are_told(tmp_path: Path, provider: str, sto
         assert [word in text for text in await w.texts("s", "notice")] == [True]
 
 
+@pytest.mark.parametrize("provider", ["openai-chat", "openai"])
+@pytest.mark.parametrize("text", ["", "Well: "])
+async def test_a_refusal_in_a_field_of_its_own_is_what_the_model_said(tmp_path: Path, provider: str, text: str) -> None:
+    refused = Answer([text] if text else [], refusal=["I cannot help ", "with that."])
+    async with ModelServer(refused, Answer(["Ok"])) as api, ModelWorld(tmp_path, api, provider) as w:
+        assert await w.ask("Hi") == [*([text] if text else []), "I cannot help with that."]
+        assert await w.texts("s", "notice") == ["The model refused to go on."]
+        await w.ask("And this?")
+        said = "".join(told for role, told in api.requests[1].talk if role == "assistant")
+        assert said.replace("\n", "") == f"{text}I cannot help with that.", "the model reads it as its own words"
+
+
 async def test_an_empty_answer_says_nothing_and_nothing_is_made_up(tmp_path: Path) -> None:
     async with ModelServer(Answer([]), Answer(["Now"])) as api, ModelWorld(tmp_path, api) as w:
         assert await w.ask("Hi") == []

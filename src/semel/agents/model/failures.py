@@ -42,6 +42,14 @@ class Unreadable(Exception):
         )
 
 
+def is_cut_inside_a_character(error: Exception) -> bool:
+    """Whether a stream was closed within the bytes of one UTF-8 character: the connection broke off there."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, UnicodeDecodeError):
+        cause = cause.__cause__
+    return cause is not None and cause.reason == "unexpected end of data"
+
+
 def ended(error: Exception) -> Answered:
     """The answer to a prompt that failed so."""
     passing, after = False, None

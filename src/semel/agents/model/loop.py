@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.exceptions import UnexpectedModelBehavior
+from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import history
-from semel.agents.model.failures import Broken, Unreadable, answer
+from semel.agents.model.failures import Broken, Unreadable, answer, is_cut_inside_a_character
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
@@ -110,9 +110,13 @@ class Loop:
             if "ended without content" in error.message:  # not one event came: pydantic-ai's words, of every provider
                 raise Broken from error
             raise
+        except (ModelAPIError, UnicodeDecodeError) as error:
+            if is_cut_inside_a_character(error):
+                raise Broken from error
+            raise
         except (AttributeError, TypeError, LookupError, ValueError) as error:  # it looked for what is not there
             raise Unreadable(error) from error
-        response = stream.get()
+        response = _with_refusal(stream.get(), shown)
         if not self._models.is_whole(response):
             raise Broken
         self._usage(response)
@@ -122,6 +126,15 @@ class Loop:
         used = response.usage.input_tokens + response.usage.output_tokens
         if used:
             self._tell({"sessionUpdate": "usage_update", "used": used, "size": self._models.context})
+
+
+def _with_refusal(response: ModelResponse, shown: _Shown) -> ModelResponse:
+    """OpenAI's models refuse in a field of its own, which pydantic-ai keeps beside the text. It is what they said."""
+    refusal = (response.provider_details or {}).get("refusal")
+    if not isinstance(refusal, str) or not refusal.strip():
+        return response
+    shown.start_new_text(refusal)
+    return replace(response, parts=[*response.parts, TextPart(refusal)])
 
 
 def _sound(part: Any) -> Any:
@@ -151,6 +164,12 @@ class _Shown:
             self._chunk("agent_message_chunk", part.content)
         elif isinstance(part, ThinkingPart):
             self._chunk("agent_thought_chunk", part.content)
+
+    def start_new_text(self, text: str) -> None:
+        """Show a text that is a message of its own, whatever came before it."""
+        self._texts += 1
+        self._last = TextPart
+        self._chunk("agent_message_chunk", text)
 
     def grow(self, delta: object) -> None:
         if isinstance(delta, TextPartDelta):
