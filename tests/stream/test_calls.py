@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_help import call, content, folded, messages, response, result, run, say, terminal, tool
 
-from semel.law.stream import CAREFUL, PROFILES, Fold, Grew, Limits
+from semel.law.stream import CAREFUL, PROFILES, Changed, Fold, Grew, Limits
 
 LINES = "".join(f"line {i} of the long output abcdefghijklmnopqrstuvwxyz\n" for i in range(1, 2001))
 WRAPPED = "<persisted-output>\nOutput too large. Full output saved to: /x\n\nPreview:\nline 1\n</persisted-output>"
@@ -300,3 +300,73 @@ def test_deltas_and_snapshots_of_one_output_in_any_order_are_one_output(chunks: 
             updates.append(result(_meta=response(whole[: data.draw(st.integers(told, len(whole)))])))
     a_fold, _ = run([*updates, result(status="completed", rawOutput={"stdout": whole})], CAREFUL)
     assert [item.text for item in a_fold.items()] == [whole]
+
+
+SUMMARY = "Command finished, exit code 0"
+POORER = [{"content": content(SUMMARY)}, {"rawOutput": SUMMARY}, {"rawOutput": {"output": SUMMARY, "exit_code": 0}}]
+
+
+def stream_output(name: str, key: str = "terminal_output") -> list[dict[str, Any]]:
+    """Three lines of a terminal, as this agent sends them: deltas, or the whole each time."""
+    lines = [f"line {n} of the build log\n" for n in range(3)]
+    told = ["".join(lines[: n + 1]) for n in range(3)] if PROFILES[name].terminal == "snapshot" else lines
+    return [terminal(text, key=key) for text in told]
+
+
+STREAMED = "".join(f"line {n} of the build log\n" for n in range(3))
+
+
+@pytest.mark.parametrize("poorer", POORER)
+@pytest.mark.parametrize("name", PROFILES)
+def test_streamed_terminal_output_stays_whatever_summary_comes_last(name: str, poorer: dict[str, Any]) -> None:
+    for key in ("terminal_output", "terminal_output_delta"):
+        streamed = stream_output(name, key)
+        for status in ("in_progress", "completed"):
+            updates = [call(), *streamed, result(status=status, **poorer), result(status="completed")]
+            a_fold, _ = run(updates, PROFILES[name])
+            assert [(i.text, i.fields.get("truncated")) for i in a_fold.items()] == [(STREAMED, None)]
+
+
+@pytest.mark.parametrize("poorer", POORER)
+@pytest.mark.parametrize("name", PROFILES)
+def test_streamed_terminal_output_takes_the_place_of_a_summary(name: str, poorer: dict[str, Any]) -> None:
+    for streamed in (stream_output(name), [result(_meta=response(STREAMED))]):
+        a_fold, _ = run([call(status="in_progress", **poorer), *streamed, result(status="completed")], PROFILES[name])
+        (item,) = a_fold.items()
+        assert item.text == STREAMED
+
+
+OLD, NEW = "error: retrying\nresult: 42", "result: 42"
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize(
+    "source", [lambda text: {"content": content(text)}, lambda text: {"rawOutput": {"output": text}}]
+)
+@pytest.mark.parametrize(("old", "new"), [(OLD, NEW), (OLD, "error: retrying\n"), (OLD, "other"), (NEW, OLD)])
+def test_content_and_raw_output_are_replacements(name: str, source: Any, old: str, new: str) -> None:
+    updates = [call(), result(status="completed", **source(old)), result(status="completed", **source(new))]
+    a_fold, _ = run(updates, PROFILES[name])
+    assert [item.text for item in a_fold.items()] == [new]
+
+
+def test_content_before_the_result_is_replaced_by_the_result() -> None:
+    for first in ({"status": "in_progress", "content": content(OLD)}, {"content": content(OLD)}):
+        final = result(status="completed", content=content(NEW), rawOutput={"output": NEW})
+        for last in (final, result(status="completed", content=content(NEW))):
+            assert tool(folded([call(), result(**first), last]))["output"] == NEW
+
+
+def test_a_statement_that_is_empty_or_says_that_it_is_cut_replaces_nothing() -> None:
+    long = "line 1\n" * 50
+    for last in ({"content": []}, {"content": content("")}, {"content": content(WRAPPED)}, {"rawOutput": ""}):
+        updates = [call(), result(status="completed", content=content(long)), result(status="completed", **last)]
+        assert tool(folded(updates))["output"] == long
+
+
+def test_what_was_replaced_is_replaced_for_whoever_applies_the_operations() -> None:
+    a_fold = Fold()
+    a_fold.update(call())
+    a_fold.update(result(content=content(OLD)))
+    assert a_fold.update(result(content=content(NEW))) == [Changed(1, {"text": NEW})]
+    assert a_fold.update(result(content=content(NEW))) == []

@@ -105,3 +105,14 @@ def test_a_notice_is_a_notice() -> None:
 def test_text_after_a_cleared_thought_is_shown() -> None:
     updates = [think("x", "m"), whole(None, kind="agent_thought"), think("y", "m"), think("z", "m")]
     assert thoughts(folded(updates)) == ["yz"]
+
+
+def test_a_list_of_content_replaces_what_its_chunks_said() -> None:
+    chunk = {
+        "sessionUpdate": "tool_call_content_chunk",
+        "toolCallId": "t",
+        "content": {"type": "content", "content": {"type": "text", "text": "old"}},
+    }
+    new = result(content=[{"type": "content", "content": {"type": "text", "text": "new"}}])
+    a_fold, _ = run([call(), chunk, chunk, new, chunk], CAREFUL)
+    assert [item.text for item in a_fold.items()] == ["newold"]

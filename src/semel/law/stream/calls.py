@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from .dialect import (
+    CONTENT,
     DIRECT,
     FINAL,
     STATUS,
@@ -23,7 +24,7 @@ from .dialect import (
     unwrap,
 )
 from .ops import Began, Board, Changed, Ended, Grew, Item, Limits, Node, Op
-from .output import Change, Output
+from .output import Change, Output, is_same_source
 from .profiles import Profile
 
 
@@ -71,8 +72,16 @@ class Calls:
             output.append(text)
             output.seen = output.total
             output.snapshot = ""
+            output.rank = DIRECT
             return [Grew(call.id, text)]
         return self._delta(call, text)
+
+    def content_chunk(self, cid: str, text: str) -> list[Op]:
+        """ACP v2: one more piece of a call's content. It joins what the call's output is."""
+        ops = self.update(cid, {})
+        output = self.known[cid].output
+        output.rank = max(output.rank, CONTENT)
+        return ops + self._applied(self.known[cid], output.extend(text))
 
     def update(self, cid: str, data: Mapping[str, Any], **marks: Any) -> list[Op]:
         """One tool_call or tool_call_update. `marks` are fields for a call that is new (history)."""
@@ -175,9 +184,10 @@ class Calls:
         elif delta and not self._told_twice(call, data, delta):
             ops += self._delta(call, delta)
         if found:
-            snapshot = _richest(found)
-            change = call.output.merge(*_merged(snapshot))
-            ops += self._applied(call, change)
+            richest = _richest(found)
+            own = [s for s in found if s is not richest and is_same_source(s.rank, call.output.rank)]
+            for snapshot in (*own, richest):  # first what the source of the text that stands says now
+                ops += self._applied(call, call.output.merge(*_merged(snapshot)))
         return ops
 
     def _told_twice(self, call: Call, data: Mapping[str, Any], delta: str) -> bool:
@@ -208,7 +218,9 @@ class Calls:
             if overlap:
                 text = text[overlap:]
                 output.seen = output.total
-        output.rank = max(output.rank, DIRECT)
+        if text and output.is_contradicted_by(text):
+            return self._applied(call, output.restart(text))
+        output.rank = DIRECT
         return self._applied(call, output.delta(text) if text else None)
 
     def _applied(self, call: Call, change: Change | None) -> list[Op]:

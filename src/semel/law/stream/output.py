@@ -1,8 +1,18 @@
-"""A tool call's output: one text, however many times and in however many places it came.
+"""A tool call's output: one text, however many times and in however many places it came (Law 8).
 
-Deltas append. Snapshots say what the output is (or its newest part) and are merged: what is known stays, what
-is new joins the end, a richer source replaces a poorer one. Memory is bounded by `Limits`: beyond them the
-middle is let go and stated as a gap; what left is in the operations that the caller stored.
+An agent may state one output in several sources: `toolResponse` and terminals (the richest), `rawOutput`, `content`.
+The rule:
+
+- Within one source the protocol's own meaning holds. Deltas append. `content` and `rawOutput` replace: the newest
+  statement is the output, even if it is shorter. It replaces nothing if it is empty, if it says itself that it is cut,
+  or if it may be the newest part of a growing output (a sliding window, see `profiles`): then it is joined where it
+  overlaps.
+- Across sources the richest one stays, whichever comes last: a summary in `content` never replaces what a terminal
+  printed, and what a terminal prints replaces such a summary. Where one statement holds the other (as its beginning or
+  its end), the longer one stays: it has every character of both.
+
+Memory is bounded by `Limits`: beyond them the middle is let go and stated as a gap; what left is in the operations that
+the caller stored.
 """
 
 from __future__ import annotations
@@ -10,8 +20,10 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from .dialect import CONTENT, DIRECT
 from .ops import Limits
 
+LEAST_WINDOW = 2_000  # characters of the shortest sliding window that was measured: a shorter output has not slid yet
 PROBE = 64  # characters of a window's beginning that are looked for in what is known
 LEAST_OVERLAP = 32
 
@@ -25,6 +37,11 @@ class Change(NamedTuple):
     text: str
     whole: bool = False
     missing: bool = False
+
+
+def is_same_source(rank: int, other: int) -> bool:
+    """Content is one source, whether it came with the result or before it."""
+    return max(rank, CONTENT) == max(other, CONTENT)
 
 
 class Output:
@@ -157,6 +174,25 @@ class Output:
         self.snapshot = ""
         return Change(text)
 
+    def extend(self, text: str) -> Change:
+        """More of the text that stands, as a chunk of its own source."""
+        self.append(text)
+        self.snapshot = ""
+        return Change(text)
+
+    def is_contradicted_by(self, delta: str) -> bool:
+        """Is what stands from a poorer source than deltas, and is this first delta not its beginning?"""
+        if not self.total or self.seen or self.rank >= DIRECT:
+            return False
+        known = self._known(0, len(delta))
+        return known is not None and not delta.startswith(known)
+
+    def restart(self, delta: str) -> Change:
+        """The first delta of a stream that is richer than what stands."""
+        self.replace(delta)
+        self.seen, self.rank, self.snapshot = self.total, DIRECT, ""
+        return Change(delta, True)
+
     def _known(self, start: int, size: int) -> str | None:
         """The text from `start` on, at most `size` characters; None where it was let go."""
         head = self._joined_head()
@@ -180,6 +216,8 @@ class Output:
             self.headless = bool(mark)
             return self._set(mark + text, rank, missing)
         rest = self._beyond(text)
+        if self._is_replacement(rank, window, missing) and (rest is None or len(text) < self.total):
+            return self._set(text, rank, missing)
         if rest is not None:
             if not window or len(text) >= self.total:
                 self.rank = max(self.rank, rank)
@@ -198,13 +236,18 @@ class Output:
             return self._set(text, rank, missing)
         if window and self.rank >= 2 and self._same_start(text):
             return self._set(text, rank, missing) if len(text) > self.total and not mark else None
-        if window and rank >= min(self.rank, 2):
+        if window and self.rank < DIRECT:
             before = self.total
             self.append(mark + text)  # nothing in common with what is known: what lies between never came
             self._gap = (before, before + len(mark))
             return Change(mark + text, missing=True)
         poorer = missing and self.rank > 1
         return None if poorer or rank < self.rank else self._set(text, rank, missing)
+
+    def _is_replacement(self, rank: int, window: bool, missing: bool) -> bool:
+        """Does a snapshot of this source say all of what stands anew?"""
+        slides = window and self.total >= LEAST_WINDOW
+        return rank < DIRECT and is_same_source(rank, self.rank) and not missing and not slides
 
     def _set(self, text: str, rank: int, missing: bool) -> Change:
         whole = self.total > 0
@@ -247,13 +290,14 @@ class Output:
 
     def _overlap(self, text: str) -> int:
         """How many characters at the beginning of `text` are known: up to the end of what is known."""
-        known = self.end(self.total - self._gap[1])
-        if len(known) < LEAST_OVERLAP or len(text) < PROBE:
+        size = self.total - self._gap[1]
+        if size < LEAST_OVERLAP or len(text) < PROBE:
             return 0
-        at = text.find(known[:PROBE]) if len(known) <= len(text) else -1
+        known = self.end(min(size, len(text)))
+        at = text.find(known[:PROBE]) if size <= len(text) else -1
         if at >= 0 and text.startswith(known, at):
             return at + len(known)
-        return _joint(known[-len(text) :], text)
+        return _joint(known, text)
 
     def _fill(self, text: str, rank: int) -> Change | None:
         """A wider window may hold what never came before the last gap."""

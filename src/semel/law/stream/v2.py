@@ -90,7 +90,7 @@ class Version2:
     def _grow(self, cid: str, text: str) -> list[Op]:
         ops = self.talk.interrupt() if cid not in self.calls.known else []
         self.talk.happened()
-        return ops + self.calls.update(cid, {"_meta": {"terminal_output_delta": {"data": text}}})
+        return ops + self.calls.content_chunk(cid, text)
 
     def refers(self, cid: str, data: Mapping[str, Any]) -> list[Op]:
         """A tool call's content may refer to terminals: what they said already is the call's."""
