@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -58,8 +59,7 @@ def audit(tx: Tx, most: int = 20) -> list[Book]:
 
 
 def _book(tx: Tx, name: str, most: int) -> Book:
-    rows = tx.all(name)
-    broken = _uncovered(rows) if name == "book_parts" else [_told(row) for row in rows]
+    broken = _uncovered(tx.each(name)) if name == "book_parts" else [_told(row) for row in tx.all(name)]
     return Book(name.removeprefix("book_"), LAWS[name], queries()[name].why, tuple(broken[:most]))
 
 
@@ -67,7 +67,7 @@ def _told(row: Row) -> dict[str, Any]:
     return dict(zip(row._fields, row, strict=True))
 
 
-def _uncovered(rows: list[Row]) -> list[dict[str, Any]]:
+def _uncovered(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Claims whose parts leave a gap, overlap, or do not reach the end."""
     out = []
     for claim, parts in groupby(rows, key=lambda r: r.claim):

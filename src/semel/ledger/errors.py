@@ -86,3 +86,39 @@ class LedgerDamaged(LedgerFailed):
 class LedgerClosed(LedgerError):
     """The ledger {path} is closed: the gateway is stopping. What was accepted is safe;
     try again after the next start."""
+
+
+# ---------------------------------------------------------------- backup and restore
+
+
+class BackupFailed(LedgerError):
+    """The backup into {folder} failed ({why}). Nothing of it was kept; earlier backups are as they were."""
+
+
+class BackupFull(BackupFailed):
+    """There is no space left in {folder} ({why}). Nothing of this backup was kept; earlier backups are as they were.
+    Free some space there, or choose another folder."""
+
+
+class BackupOfAnother(LedgerError):
+    """{folder} holds backups of another ledger ({ledger}). Choose another folder for this one."""
+
+
+class BackupFolderInUse(LedgerError):
+    """{folder} is neither empty nor a folder of backups. Choose another folder, or a new one inside it."""
+
+
+class BackupRuns(LedgerError):
+    """Another backup into {folder} runs (pid {pid}). Wait until it is done, or choose another folder."""
+
+
+class NoBackup(LedgerError):
+    """{folder} holds no backup that is whole ({why}). Name a folder that 'semel backup' wrote, or one backup in it."""
+
+
+class BackupDamaged(LedgerError):
+    """The backup {folder} is damaged: {why}. Nothing was changed. Restore another one: they lie beside it."""
+
+
+class BackupNewer(LedgerError):
+    """The backup {folder} was made by a newer Semel ({found}). Nothing was changed. Restore it with that version."""

@@ -4,6 +4,9 @@
 CREATE TABLE ledger(
   one INTEGER PRIMARY KEY CHECK(one = 1),
   name TEXT NOT NULL,              -- random, fixed at creation
+  incarnation INTEGER NOT NULL DEFAULT 1,  -- +1 each time it was put back from a copy (Law 14)
+  commits INTEGER NOT NULL DEFAULT 0,      -- how often a gateway committed: a mark beside the file remembers it
+  copied INTEGER,                  -- this is a copy of that time, and was not settled since it was put back
   at INTEGER NOT NULL
 ) STRICT;
 

@@ -187,6 +187,13 @@ class Tx:
         new = tuple.__new__
         return [new(shape, row) for row in cursor]
 
+    def each(self, name: str, /, **params: Any) -> Iterator[Row]:
+        """Every row, one at a time: for what is too much for the memory. Run nothing else meanwhile."""
+        query = self._queries[name]
+        cursor = self._execute(query, params)
+        shape = query.shape or _shape(query, cursor)
+        return (tuple.__new__(shape, row) for row in cursor)
+
     def value(self, name: str, /, **params: Any) -> Any:
         """The first column of the first row, or None."""
         row = self._execute(self._queries[name], params).fetchone()

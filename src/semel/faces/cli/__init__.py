@@ -19,7 +19,7 @@ def commands() -> typer.Typer:
     """The app with every command in it, in the order of the help."""
     # They join it: the order is that of the help.
     from semel.faces.cli import up, talk, transcript, archive, session  # noqa: F401, I001
-    from semel.faces.cli import busy, books, outbox, channels, people, schedules, exec, jobs, files  # noqa: F401
+    from semel.faces.cli import busy, books, outbox, channels, people, schedules, exec, jobs, files, backup  # noqa: F401
 
     return app
 

@@ -41,10 +41,10 @@ class Page:
 
 
 def name(tx: Tx) -> str:
-    """The ledger's own name."""
+    """The ledger's own name, and which of its lives this is: what was put back is another one."""
     row = tx.one("ledger_get")
     assert row is not None
-    return str(row.name)
+    return f"{row.name}.{row.incarnation}"
 
 
 def revs(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int, int]]:

@@ -1,0 +1,12 @@
+"""Helpers of this folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    str(Path(__file__).parents[1] / "outbox"),
+    str(Path(__file__).parents[1] / "cli"),
+]

@@ -1,0 +1,53 @@
+"""`semel backup` as people type it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from backup_desk import make_place
+from cli_house import Cli
+
+from semel.ledger.store import Store
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    make_place(tmp_path)
+    (tmp_path / "home").mkdir()
+    return Cli(tmp_path / "home", tmp_path / "data")
+
+
+def test_it_prints_where_the_backup_is_and_that_it_was_checked(cli: Cli, tmp_path: Path) -> None:
+    done = cli("backup", str(tmp_path / "kept"))
+    made = Path(done.stdout.strip())
+    assert made.parent == tmp_path / "kept"
+    assert (made / "manifest.json").exists()
+    assert "checked: integrity" in done.stderr
+    assert "2 files, 2 of them new" in done.stderr
+
+
+def test_without_a_folder_it_lies_beside_the_data_directory(cli: Cli, tmp_path: Path) -> None:
+    told = cli.json("backup")
+    assert Path(told["backup"]).parent == tmp_path / "data-backups"
+    assert told["blobs"] == 2
+    assert told["broken"] == []
+
+
+def test_what_cannot_be_done_is_one_line_and_an_exit_code(cli: Cli, tmp_path: Path) -> None:
+    assert "lies in the data directory" in cli("backup", str(tmp_path / "data/kept"), rc=2).stderr
+    (tmp_path / "file").write_text("")
+    told = cli("backup", str(tmp_path / "file"), rc=1).stderr
+    assert "failed" in told
+    assert "Traceback" not in told
+    cli.data = tmp_path / "elsewhere"
+    assert "There is no ledger" in cli("backup", str(tmp_path / "kept"), rc=1).stderr
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_broken_law_is_told_and_ends_with_1(cli: Cli, tmp_path: Path) -> None:
+    with Store.open_sync(tmp_path / "data/ledger.db") as store:
+        store.apply(lambda tx: tx.run("session_next_entry", id=1))
+    done = cli("backup", rc=1)
+    assert "laws are broken" in done.stderr
+    assert Path(done.stdout.strip(), "manifest.json").exists()
