@@ -10,8 +10,8 @@ import pytest
 from http_server import answers, breaks_off, drops, serve
 
 from semel.channels import signature
-from semel.channels.http import Answer
-from semel.channels.webhook import WebhookChannel, WebhookSettings, outcome, payload, retry_after
+from semel.channels.http import Answer, retry_after
+from semel.channels.webhook import WebhookChannel, WebhookSettings, outcome, payload
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Safety, Unknown
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -76,11 +76,12 @@ def test_any_other_answer_is_a_definite_no(status: int) -> None:
 
 
 def test_a_retry_after_is_a_number_or_a_date() -> None:
-    assert retry_after("120", 0.0) == 120.0
-    assert retry_after("Fri, 31 Dec 1999 23:59:59 GMT", 946684789.0) == 10.0
-    assert retry_after("Fri, 31 Dec 1999 23:59:59 GMT", 946684999.0) == 0.0
-    for nonsense in (None, "", "soon", "-5", "1.5", "٣"):
-        assert retry_after(nonsense, 0.0) is None
+    assert retry_after({"retry-after": "120"}, 0.0) == 120.0
+    assert retry_after({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, 946684789.0) == 10.0
+    assert retry_after({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, 946684999.0) == 0.0
+    assert retry_after({}, 0.0) is None
+    for nonsense in ("", "soon", "-5", "1.5", "٣"):
+        assert retry_after({"retry-after": nonsense}, 0.0) is None
 
 
 async def test_a_channel_without_a_url_only_hears() -> None:

@@ -13,8 +13,10 @@ import asyncio
 import ipaddress
 import socket
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 
@@ -198,6 +200,20 @@ async def _read(response: httpx2.Response, most: int) -> Answer:
         await response.aclose()
     headers = {name.lower(): value for name, value in response.headers.items()}
     return Answer(response.status_code, headers, bytes(body[:most]))
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds that an answer asks to wait (RFC 9110, 10.2.3: a number, or a date, held against `now`).
+
+    None if it says nothing usable. `headers` with lower-case names.
+    """
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - (time.time() if now is None else now))
+    except (ValueError, OverflowError):
+        return None
 
 
 def _why(error: BaseException, host: str) -> str:

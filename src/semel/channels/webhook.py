@@ -18,13 +18,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
 
 from semel.channels import signature
-from semel.channels.http import AGENT, CONNECT, Answer, is_public, post
+from semel.channels.http import AGENT, CONNECT, Answer, is_public, post, retry_after
 from semel.channels.webhook_in import SESSION, Door, Json
 from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
 
@@ -169,7 +168,7 @@ def outcome(answer: Answer, key: str, now: float) -> Receipt:
     the same id goes out again. Every other answer is a definite no; redirects are not followed, or a private
     address could be reached through a public one.
     """
-    status, wait = answer.status, retry_after(answer.headers.get("retry-after"), now)
+    status, wait = answer.status, retry_after(answer.headers, now)
     if 200 <= status < 300:
         return Receipt(_id_in(answer.body) or key)
     if status == 429 or (status == 503 and wait is not None):
@@ -179,19 +178,6 @@ def outcome(answer: Answer, key: str, now: float) -> Receipt:
     if 300 <= status < 400:
         raise Rejected(f"HTTP {status}: redirects are not followed; set url to where it leads")
     raise Rejected(f"HTTP {status}{_excerpt(answer.body)}")
-
-
-def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds to wait (RFC 9110, 10.2.3: a number or a date); None if it says nothing usable."""
-    if value is None:
-        return None
-    value = value.strip()
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _id_in(body: bytes) -> str | None:

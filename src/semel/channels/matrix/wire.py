@@ -30,6 +30,7 @@ from urllib.parse import urlencode
 
 import httpx2
 
+from semel.channels import http
 from semel.channels.http import AGENT, Answer, request, trust
 from semel.gateway.ports import NotSent, Offline, Rejected, Unknown
 from semel.law.wellformed import scrub
@@ -89,9 +90,9 @@ def query(**values: str) -> str:
 
 def retry_after(headers: Mapping[str, str], data: Json) -> float | None:
     """Seconds: the header Retry-After, else `retry_after_ms` (which the header replaced in version 1.10)."""
-    value = headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
+    asked = http.retry_after(headers)
+    if asked is not None:
+        return asked
     ms = data.get("retry_after_ms")
     if isinstance(ms, int | float) and not isinstance(ms, bool) and 0 <= ms < 10**11:
         return ms / 1000

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from semel.channels.http import AGENT, CONNECT, Answer, request, trust
+from semel.channels.http import AGENT, CONNECT, Answer, request, retry_after, trust
 from semel.channels.telegram.settings import API, TelegramSettings
 from semel.gateway.ports import Offline
 
@@ -49,6 +49,7 @@ class Reply:
     read: bool = True  # the body is an answer of the Bot API
     whole: bool = True  # the body did not break off
     raw: bytes = field(default=b"", repr=False)
+    header: float | None = None  # seconds of a Retry-After: Telegram's own are in its body, a proxy's are here
 
     @property
     def ok(self) -> bool:
@@ -57,11 +58,11 @@ class Reply:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds to wait, where Telegram asks for it."""
+        """Seconds to wait, where Telegram, or what stands before it, asks for it."""
         value = self.parameters.get("retry_after")
         if not isinstance(value, int | float) or isinstance(value, bool):
-            return None
-        return float(value) if 0 <= value < LATEST else None
+            return self.header
+        return float(value) if 0 <= value < LATEST else self.header
 
 
 class Api:
@@ -97,7 +98,7 @@ class Api:
             allow_private=self._private,
             most=most,
         )
-        reply = reply_of(answer.status, answer.body)
+        reply = replace(reply_of(answer.status, answer.body), header=retry_after(answer.headers))
         return reply if reply.read else replace(reply, whole=_whole(answer))
 
     async def download(self, path: str) -> AsyncGenerator[bytes, None]:
