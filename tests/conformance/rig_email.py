@@ -35,7 +35,12 @@ class EmailRig(Rig):
 
     def fronts(self) -> Mapping[str, Front]:
         return {
-            "smtp": TcpFront(self.server.smtp_port, lambda sent: sent.count(b"\r\n.\r\n")),
+            "smtp": TcpFront(
+                self.server.smtp_port,
+                lambda sent: sent.count(b"\r\n.\r\n"),
+                not_now=lambda sent: b"451 4.3.0 Try again later\r\n",
+                no=lambda sent: b"554 5.7.1 Refused\r\n",
+            ),
             "imap": TcpFront(self.server.imap_port),
         }
 

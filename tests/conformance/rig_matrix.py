@@ -24,6 +24,7 @@ class MatrixRig(Rig):
     finds = True
     person = "@alice:localhost"
     page = 100
+    definite = 403
 
     def __init__(self, server: Synapse) -> None:
         self.server = server
@@ -57,4 +58,5 @@ class MatrixRig(Rig):
 
     def refusal(self, status: int, seconds: int) -> bytes:
         more = {"retry_after_ms": seconds * 1000} if seconds else {}
-        return json.dumps({"errcode": "M_LIMIT_EXCEEDED" if status == 429 else "M_UNKNOWN", **more}).encode()
+        code = {429: "M_LIMIT_EXCEEDED", 403: "M_FORBIDDEN"}.get(status, "M_UNKNOWN")
+        return json.dumps({"errcode": code, "error": "Not now", **more}).encode()

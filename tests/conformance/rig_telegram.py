@@ -67,4 +67,5 @@ class TelegramRig(Rig):
 
     def refusal(self, status: int, seconds: int) -> bytes:
         more = {"parameters": {"retry_after": seconds}} if seconds else {}
-        return json.dumps({"ok": False, "error_code": status, "description": "Not now", **more}).encode()
+        said = "Bad Request: chat not found" if status == 400 else "Not now"
+        return json.dumps({"ok": False, "error_code": status, "description": said, **more}).encode()

@@ -24,6 +24,7 @@ class WebhookRig(Rig):
     hears = False
     hooked = True
     backfills = False
+    status_is_receipt = True
 
     async def __aenter__(self) -> WebhookRig:
         self.taken: dict[str, tuple[str, str]] = {}  # webhook-id -> address, text

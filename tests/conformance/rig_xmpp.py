@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
@@ -20,6 +20,32 @@ _SAID = re.compile(rb"<message\b[^>]*>(?:(?!</message>).)*?<body\b.*?</message>"
 def count(sent: bytes) -> int:
     """Message stanzas with a body; typing and receipts have none."""
     return len(_SAID.findall(sent))
+
+
+_ID = re.compile(rb"""\bid=(?:"([^"]*)"|'([^']*)')""")
+_TO = re.compile(rb"""\bto=(?:"([^"]*)"|'([^']*)')""")
+_PING = re.compile(rb"<iq\b[^>]*>\s*<ping\b")
+
+
+def refusal(kind: str, condition: str) -> Callable[[bytes], bytes]:
+    """The last message comes back with this error, once the ping behind it is there: that is answered, too."""
+
+    def answer(sent: bytes) -> bytes:
+        said = list(_SAID.finditer(sent))[-1]
+        ping = _PING.search(sent, said.end())
+        if ping is None:
+            return b""
+        id, to, asked = (_value(found) for found in (_ID.search(said[0]), _TO.search(said[0]), _ID.search(ping[0])))
+        error = f'<error type="{kind}"><{condition} xmlns="urn:ietf:params:xml:ns:xmpp-stanzas"/></error>'
+        back = f'<message type="error" id="{id}" from="{to}">{error}</message>'
+        return f'{back}<iq type="result" id="{asked}"/>'.encode()
+
+    return answer
+
+
+def _value(found: re.Match[bytes] | None) -> str:
+    assert found is not None
+    return (found[1] or found[2]).decode()
 
 
 class XmppRig(Rig):
@@ -50,7 +76,8 @@ class XmppRig(Rig):
             await person.__aexit__(kind, fault, trace)
 
     def fronts(self) -> Mapping[str, Front]:
-        return {"c2s": TcpFront(self.server.port, count)}
+        not_now, no = refusal("wait", "resource-constraint"), refusal("cancel", "service-unavailable")
+        return {"c2s": TcpFront(self.server.port, count, not_now, no)}
 
     def settings(self, ports: Mapping[str, int]) -> Mapping[str, Any]:
         account = {"jid": "bot@localhost", "password": "pw", "server": "127.0.0.1", "port": ports["c2s"]}

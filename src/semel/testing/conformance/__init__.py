@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import attempts, hearing
+from semel.testing.conformance import attempts, hearing, outcomes
 from semel.testing.conformance.rig import ConformanceError, Front, HttpFront, Request, Rig, TcpFront
 from semel.testing.conformance.storms import Tally, storm
 
@@ -37,6 +37,7 @@ def checks(rig: type[Rig]) -> list[Check]:
     """What a channel like this is held against, beside `storm`. The rig's class says what it is like."""
     found: list[Check] = [
         attempts.each_call_of_send_is_one_attempt_whatever_goes_wrong,
+        outcomes.what_send_says_of_an_attempt_is_true,
         attempts.a_refused_connection_is_provably_not_sent,
         attempts.an_edit_made_twice_is_one_edit,
     ]

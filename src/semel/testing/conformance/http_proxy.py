@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 
 import h11
 
@@ -12,7 +13,10 @@ from semel.testing.conformance.rig import HttpFront, Request
 
 HOPS = frozenset({"connection", "content-length", "transfer-encoding", "expect", "keep-alive"})
 """Headers that belong to one connection (RFC 9110, 7.6.1)."""
-REASONS = {429: "Too Many Requests", 502: "Bad Gateway", 503: "Service Unavailable"}
+REDIRECTED = "redirected=1"
+"""In the query of where a redirect leads: the platform takes it there, too."""
+HEAD = 11
+"""Bytes of an answer that breaks off at once: it ends inside the status."""
 
 
 class HttpProxy(Proxy):
@@ -24,28 +28,41 @@ class HttpProxy(Proxy):
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await read(reader)
+        if REDIRECTED in request.target:
+            self.followed += 1
         fault = self.meets() if self._says(request) else None
-        match fault:
-            case None:
-                async for piece in self._answer(request):
-                    writer.write(piece)
-                    await writer.drain()
-                writer.write_eof()
-                await gone(reader)
-            case Fault(strike=Strike.DROP):
+        if fault is None:
+            async for piece in self._answer(request):
+                writer.write(piece)
+                await writer.drain()
+            writer.write_eof()
+            await gone(reader)
+            return
+        answer = await self._whole(request) if fault.reaches_platform else b""
+        match fault.strike:
+            case Strike.DROP:
                 self.dropped += 1
-                async for _ in self._answer(request):
-                    pass
-            case Fault(strike=Strike.HANG_AFTER):
-                async for _ in self._answer(request):
-                    pass
+            case Strike.LOSE:
+                pass
+            case Strike.HANG | Strike.HANG_AFTER:
                 await gone(reader)
-            case Fault(strike=Strike.HANG):
-                await gone(reader)
-            case Fault(strike=Strike.STATUS):
-                writer.write(_refusal(fault))
+            case _:
+                writer.write(self._instead(fault, request, answer))
                 writer.write_eof()
                 await gone(reader)
+
+    def _instead(self, fault: Fault, request: Request, answer: bytes) -> bytes:
+        """What the channel reads in place of the platform's whole answer."""
+        if fault.strike is Strike.CUT_HEAD:
+            return answer[:HEAD]
+        if fault.strike is Strike.CUT_BODY:
+            head, end, body = answer.partition(b"\r\n\r\n")
+            return head + end + body[: len(body) // 2]
+        query = "&" if "?" in request.target else "?"
+        return _head(fault, f"http://127.0.0.1:{self.port}{request.target}{query}{REDIRECTED}") + fault.body
+
+    async def _whole(self, request: Request) -> bytes:
+        return b"".join([piece async for piece in self._answer(request)])
 
     async def _answer(self, request: Request) -> AsyncIterator[bytes]:
         """What the platform answers, as it comes."""
@@ -87,12 +104,13 @@ def _bytes(request: Request) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body
 
 
-def _refusal(fault: Fault) -> bytes:
+def _head(fault: Fault, here: str) -> bytes:
     lines = [
-        f"HTTP/1.1 {fault.status} {REASONS.get(fault.status, 'No')}",
-        "content-type: application/json",
+        f"HTTP/1.1 {fault.status} {HTTPStatus(fault.status).phrase}",
+        f"content-type: {'application/json' if fault.body.startswith(b'{') else 'text/html'}",
         f"content-length: {len(fault.body)}",
         "connection: close",
         *([f"retry-after: {fault.seconds}"] if fault.seconds else []),
+        *([f"location: {here}"] if fault.redirects else []),
     ]
-    return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + fault.body
+    return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n"

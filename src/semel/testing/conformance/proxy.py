@@ -26,22 +26,46 @@ class Strike(enum.StrEnum):
     """What happens to one attempt to say something."""
 
     DROP = "the platform takes it, and its answer is lost"
+    LOSE = "the connection breaks, and the platform never has it"
+    CUT_HEAD = "the platform takes it, and its answer breaks off after some bytes"
+    CUT_BODY = "the platform takes it, and its answer breaks off in the body"
     HANG = "nothing comes back, ever; the platform never has it"
     HANG_AFTER = "nothing comes back, ever, though the platform takes it"
-    STATUS = "an HTTP answer that is not the platform's, which never has it"
+    STATUS = "an HTTP answer that is not the platform's"
+    NOT_NOW = "the platform answers that it does not take it now"
+    NO = "the platform refuses it for good"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`status`, `seconds` (of a Retry-After) and `body` are those of Strike.STATUS."""
+    """What one attempt meets. All but `strike` belongs to Strike.STATUS.
+
+    `seconds`: of its Retry-After header, 0 for none. `redirects`: its Location leads back here. `taken`: the
+    platform has the message all the same, and its own answer is withheld.
+    """
 
     strike: Strike
     status: int = 0
     seconds: int = 0
     body: bytes = b""
+    taken: bool = False
+    redirects: bool = False
 
     def __str__(self) -> str:
-        return f"HTTP {self.status}" if self.strike is Strike.STATUS else self.strike.value
+        if self.strike is not Strike.STATUS:
+            return self.strike.value
+        parts = [
+            f"HTTP {self.status}",
+            f"with the body {self.body[:60]!r}" if self.body else "without a body",
+            f"and Retry-After: {self.seconds}" if self.seconds else "",
+            "after the platform took it" if self.taken else "before the platform had it",
+        ]
+        return " ".join(filter(None, parts))
+
+    @property
+    def reaches_platform(self) -> bool:
+        """Whether the platform has the message afterwards."""
+        return self.taken or self.strike in (Strike.DROP, Strike.CUT_HEAD, Strike.CUT_BODY, Strike.HANG_AFTER)
 
 
 class Proxy(abc.ABC):
@@ -55,6 +79,7 @@ class Proxy(abc.ABC):
         self.port = 0
         self.said = 0
         self.dropped = 0
+        self.followed = 0  # requests to where a redirect of ours led
         self.drops = 0.0  # the share of answers that are lost, where no fault is planned
         self.dice = random.Random(0)
         self.plan: deque[Fault] = deque()  # for the next attempts, in order

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -50,10 +50,14 @@ class TcpFront:
     """A port of the platform that speaks anything else, without TLS.
 
     `count`: how many times something was said completely in all the bytes that one connection brought so far.
+    `not_now` and `no`: what the platform answers where it does not take it now, and where it refuses it for good, given
+    these bytes (the message never reaches it then). b"": it answers when more has come. None: it never says so.
     """
 
     port: int
     count: Callable[[bytes], int] = lambda sent: 0
+    not_now: Callable[[bytes], bytes] | None = None
+    no: Callable[[bytes], bytes] | None = None
 
 
 Front = HttpFront | TcpFront
@@ -74,7 +78,15 @@ class Rig(abc.ABC):
     hears: ClassVar[bool] = True
     """Whether `run` hears by itself. False: people reach it by POST /v1/hooks/NAME alone, or not at all."""
     http: ClassVar[bool] = True
-    """Whether the front that sends is an HttpFront: it is then answered 429, 502 and 503, too."""
+    """Whether the front that sends is an HttpFront: every kind of HTTP answer is then tried on the channel."""
+    not_accepted: ClassVar[Collection[int]] = frozenset({429})
+    """HTTP: the statuses by which the platform says, in its documentation, that it has not taken a message and may take
+    it later. A 5xx that is not among them settles nothing."""
+    definite: ClassVar[int | None] = 400
+    """HTTP: the status of a definite no, with `refusal` as its body. None: the platform has none."""
+    status_is_receipt: ClassVar[bool] = False
+    """HTTP: a 2xx is the platform's receipt whatever its body holds. False: a page of something before the platform,
+    such as a hotel's login, may come with a 200, too."""
     backfills: ClassVar[bool] = True
     """Whether the platform keeps what is written while nobody listens."""
     hooked: ClassVar[bool] = False
@@ -134,7 +146,7 @@ class Rig(abc.ABC):
         return False
 
     def refusal(self, status: int, seconds: int) -> bytes:
-        """The body of an answer with this status, 429, 502 or 503, and `seconds` in its Retry-After."""
+        """The body of the platform's answer with this status (429, 5xx, `definite`); `seconds` is its Retry-After."""
         return b"{}"
 
     def make(self, name: str, ports: Mapping[str, int]) -> Channel:

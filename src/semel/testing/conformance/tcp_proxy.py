@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from semel.testing.conformance.proxy import LINGER, PIECE, Proxy, Strike, gone
+from semel.testing.conformance.proxy import LINGER, PIECE, Fault, Proxy, Strike, gone
 from semel.testing.conformance.rig import TcpFront
+
+HEAD = 2
+"""Bytes of an answer that breaks off."""
 
 
 class TcpProxy(Proxy):
@@ -14,6 +17,7 @@ class TcpProxy(Proxy):
     def __init__(self, front: TcpFront) -> None:
         super().__init__(front.port)
         self._count = front.count
+        self.refusals = {Strike.NOT_NOW: front.not_now, Strike.NO: front.no}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self.platform() as platform:
@@ -51,8 +55,12 @@ class _Connection:
                 case Strike.DROP:
                     self.proxy.dropped += 1
                     await self._taken()
-                case Strike.HANG_AFTER:
+                case Strike.CUT_HEAD:
+                    await self._taken()
+                    self.writer.write_eof()
                     await gone(self.reader)
+                case Strike.LOSE:
+                    pass
                 case _:
                     await gone(self.reader)
         finally:
@@ -68,20 +76,34 @@ class _Connection:
                 fault = self.proxy.meets()
                 self.strike = fault.strike if fault and self.strike is None else self.strike
             self._said = said
-            if self.strike is not Strike.HANG:
+            if self.strike is None or Fault(self.strike).reaches_platform:
                 self.to_platform.write(piece)
                 await self.to_platform.drain()
-            if self.strike is not None:
+            if self.strike in self.proxy.refusals:
+                if await self._refused():
+                    return
+            elif self.strike is not None:
                 return
 
+    async def _refused(self) -> bool:
+        """Whether the refusal was written: it may need more of what the channel sends behind its message."""
+        answer = self.proxy.refusals[self.strike] if self.strike is not None else None
+        refusal = answer(bytes(self._sent)) if answer is not None else b""
+        self.writer.write(refusal)
+        await self.writer.drain()
+        return bool(refusal)
+
     async def _back(self) -> None:
-        """What the platform answers; after a strike nothing of it arrives."""
+        """What the platform answers; after a strike nothing of it arrives, or its first bytes."""
         while piece := await self.platform.read(PIECE):
             if self.strike is None:
                 self.writer.write(piece)
                 await self.writer.drain()
-            else:
-                self.answered.set()
+                continue
+            if self.strike is Strike.CUT_HEAD and not self.answered.is_set():
+                self.writer.write(piece[:HEAD])
+                await self.writer.drain()
+            self.answered.set()
         if self.strike is None:
             self.writer.close()
 

@@ -1,0 +1,142 @@
+"""A channel with an HTTP client of its own and one mistake in it: the kinds that people make when they write one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from rig_pigeon import PigeonRig
+
+from semel.gateway.ports import Channel, NotSent, Op, Receipt, Rejected, Unknown
+
+JSON = Mapping[str, Any]
+ANSWER = 0.5
+"""Seconds for one."""
+
+
+class CarelessPigeon:
+    """It hears as a pigeon does. `mistake`: what it gets wrong when it speaks; "" for nothing."""
+
+    def __init__(self, pigeon: Channel, dovecote: str, mistake: str) -> None:
+        self.name, self.caps, self.run, self.find = pigeon.name, pigeon.caps, pigeon.run, pigeon.find
+        self.dovecote = dovecote
+        self.mistake = mistake
+
+    async def send(self, op: Op) -> Receipt:
+        return await self._post(self.dovecote + "/flights", {"loft": op.address, "text": op.text, "key": op.key}, op)
+
+    async def _post(self, url: str, body: JSON, op: Op, method: str = "POST") -> Receipt:
+        where = urlsplit(url)
+        content = json.dumps(body).encode() if method == "POST" else b""
+        target = where.path + (f"?{where.query}" if where.query else "")
+        head = f"{method} {target} HTTP/1.1\r\nhost: {where.netloc}\r\nconnection: close\r\n"
+        try:
+            reader, writer = await asyncio.open_connection(where.hostname, where.port)
+        except OSError as refused:
+            if self.mistake == "a refused connection is unknown":
+                raise Unknown(str(refused)) from None
+            raise NotSent(str(refused)) from None
+        try:
+            writer.write(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+            async with asyncio.timeout(ANSWER):
+                answer = await reader.read()
+        except TimeoutError:
+            raise self._lost("a time-out is not sent", "no answer in time") from None
+        except OSError as broken:
+            raise self._lost("a broken connection is not sent", str(broken)) from None
+        finally:
+            writer.transport.abort()
+        return await self._outcome(answer, body, op)
+
+    async def _outcome(self, answer: bytes, body: JSON, op: Op) -> Receipt:
+        if not answer:
+            raise self._lost("a broken connection is not sent", "no answer")
+        head, end, rest = answer.partition(b"\r\n\r\n")
+        if not end:
+            raise self._lost("half an answer is not sent", "half an answer")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        status = int(first.split()[1])
+        if status == 429:
+            raise self._not_now(headers, rest)
+        if status >= 500:
+            raise self._server_error(status, headers)
+        if 300 <= status < 400:
+            return await self._redirected(status, headers["location"], body, op)
+        if status >= 400:
+            raise self._definite(status)
+        return self._receipt(rest, op)
+
+    def _lost(self, mistake: str, why: str) -> Exception:
+        return NotSent(why) if self.mistake == mistake else Unknown(why)
+
+    def _not_now(self, headers: Mapping[str, str], body: bytes) -> Exception:
+        if self.mistake == "429 is unknown":
+            return Unknown("HTTP 429")
+        if self.mistake == "429 is no":
+            return Rejected("HTTP 429")
+        if self.mistake == "429 needs a Retry-After":
+            return NotSent("HTTP 429", float(headers["retry-after"]))
+        if self.mistake == "429 needs a body":
+            json.loads(body)
+        asked = headers.get("retry-after")
+        wait = None if asked is None or self.mistake == "Retry-After is ignored" else float(asked)
+        return NotSent("HTTP 429", wait)
+
+    def _server_error(self, status: int, headers: Mapping[str, str]) -> Exception:
+        why = f"HTTP {status}"
+        if self.mistake == "5xx is not sent":
+            return NotSent(why)
+        if self.mistake == "5xx is no" or (self.mistake == "503 with Retry-After is no" and "retry-after" in headers):
+            return Rejected(why)
+        if self.mistake == f"{status} is not sent":
+            return NotSent(why)
+        return Unknown(why)
+
+    async def _redirected(self, status: int, location: str, body: JSON, op: Op) -> Receipt:
+        if self.mistake == "redirects are followed":
+            return await self._post(location, body, op)
+        if self.mistake == "redirects are followed by GET" and status < 307:
+            return await self._post(location, body, op, "GET")
+        if self.mistake == "redirects are receipts":
+            return Receipt(op.key)
+        raise Rejected(f"HTTP {status}")
+
+    def _definite(self, status: int) -> Exception:
+        if self.mistake == "a definite no is not sent":
+            return NotSent(f"HTTP {status}")
+        if self.mistake == "a definite no is unknown":
+            return Unknown(f"HTTP {status}")
+        return Rejected(f"HTTP {status}")
+
+    def _receipt(self, body: bytes, op: Op) -> Receipt:
+        try:
+            return Receipt(json.loads(body)["id"])
+        except (ValueError, LookupError):
+            if self.mistake == "every 200 is a receipt":
+                return Receipt(op.key)
+            if self.mistake == "an unreadable 200 is not sent":
+                raise NotSent("no JSON") from None
+            if self.mistake == "an unreadable 200 is no":
+                raise Rejected("no JSON") from None
+            raise Unknown("no JSON") from None
+
+
+class CarelessRig(PigeonRig):
+    mistake = ""
+
+    def settings(self, ports: Mapping[str, int]) -> Mapping[str, Any]:
+        return {**super().settings(ports), "timeout": 0.5}
+
+    def make(self, name: str, ports: Mapping[str, int]) -> Channel:
+        return CarelessPigeon(super().make(name, ports), f"http://127.0.0.1:{ports['api']}", self.mistake)
+
+
+def rig_with(mistake: str) -> CarelessRig:
+    """The rig of a channel that makes this mistake."""
+    rig = CarelessRig()
+    rig.mistake = mistake
+    return rig

@@ -1,0 +1,58 @@
+"""The suite catches each wrong name for an outcome in a channel that somebody else wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from careless import rig_with
+
+from semel.testing.conformance import ConformanceError, Rig, checks
+
+TWICE = "they would see it twice"
+MISTAKES = {
+    "a refused connection is unknown": "the connection was refused: send should raise NotSent",
+    "a time-out is not sent": TWICE,
+    "a broken connection is not sent": TWICE,
+    "half an answer is not sent": TWICE,
+    "5xx is not sent": TWICE,
+    "500 is not sent": TWICE,
+    "502 is not sent": TWICE,
+    "503 is not sent": TWICE,
+    "504 is not sent": TWICE,
+    "5xx is no": "People see it, and would be told that it failed",
+    "503 with Retry-After is no": "nobody refused it for good",
+    "429 is unknown": "429 is 'not now'",
+    "429 is no": "it would never leave again",
+    "429 needs a Retry-After": "429 is 'not now'",
+    "429 needs a body": "429 is 'not now'",
+    "Retry-After is ignored": "retry_after=None",
+    "redirects are followed": "made 2 attempts",
+    "redirects are followed by GET": "the redirect was followed",
+    "redirects are receipts": "Nobody sees it, and it would never leave again",
+    "a definite no is not sent": "the platform refused it for good",
+    "a definite no is unknown": "the platform refused it for good",
+    "every 200 is a receipt": "a 200 that names no message",
+    "an unreadable 200 is not sent": TWICE,
+    "an unreadable 200 is no": "People see it, and would be told that it failed",
+}
+
+
+async def _held(rig: Rig, home: Path) -> str:
+    """The first promise that is broken, "" for none, by the checks that judge what `send` says."""
+    for check in checks(type(rig)):
+        if check.__name__ in ("what_send_says_of_an_attempt_is_true", "a_refused_connection_is_provably_not_sent"):
+            try:
+                await check(rig, home / check.__name__)
+            except ConformanceError as broken:
+                return str(broken)
+    return ""
+
+
+async def test_a_channel_without_a_mistake_passes(tmp_path: Path) -> None:
+    assert await _held(rig_with(""), tmp_path) == ""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+async def test_each_wrong_name_for_an_outcome_is_caught(mistake: str, tmp_path: Path) -> None:
+    assert MISTAKES[mistake] in await _held(rig_with(mistake), tmp_path)
