@@ -24,7 +24,7 @@ from proof.crash import script
 
 LOG, MEMORY = Path(sys.argv[1]), Path(sys.argv[2])
 NOTES = ("[semel: notes for you", "[semel: this conversation so far")
-RESUMED, SAID, ASKED = "[semel: your turn goes on", "- already said: ", "- it was asked: "
+RESUMED, SAID, ASKED = "[semel: your turn goes on", "- already said", "- it was asked"
 PACE = 0.04  # seconds between two pieces of streamed text: more than between two batches that are shown
 Json = dict[str, Any]
 count = 0
@@ -136,10 +136,11 @@ class Turn:
 tools: dict[str, Tools] = {}
 
 
-def quoted(line: str, head: str) -> str:
+def quoted(line: str) -> str:
+    """The text that stands quoted at the end of a line."""
     from ast import literal_eval  # seldom needed, and slow to load
 
-    return str(literal_eval(line[len(head) :]))
+    return str(literal_eval(line.partition(": ")[2]))
 
 
 def prompt(session: str, blocks: Sequence[str]) -> None:
@@ -148,8 +149,8 @@ def prompt(session: str, blocks: Sequence[str]) -> None:
     said: list[str] = []
     if resumes:
         lines = [line for one in new for line in one.splitlines()]
-        said = [quoted(one, SAID) for one in lines if one.startswith(SAID)]
-        new = [quoted(one, ASKED) for one in lines if one.startswith(ASKED)]
+        said = [quoted(one) for one in lines if one.startswith(SAID)]
+        new = [quoted(one) for one in lines if one.startswith(ASKED)]
     asked = script.marks("\n".join(new))
     note(asked=asked, resumes=resumes)
     turn = Turn(session, blocks)

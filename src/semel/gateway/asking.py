@@ -6,7 +6,7 @@ A process that was just started may remember nothing, or something else than wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,21 +18,22 @@ from semel.gateway.spawns import Live
 from semel.law import memory, recall
 from semel.law import turn as law
 from semel.ledger import memory as rows
-from semel.ledger import past, turns
+from semel.ledger import past, turns, utterances
 from semel.ledger.turns import Begun, Fence, Told
+from semel.ledger.utterances import Utterance
 
 REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
 
 
 @dataclass(frozen=True)
 class Plan:
-    """how: as the turn's row says; "give up" with `why`. said: what lost attempts said. notes: for the agent.
+    """how: as the turn's row says; "give up" with `why`. said: by lost attempts. notes: for the agent.
 
     told: entries that it must be told of beside them.
     """
 
     how: law.How | Literal["give up"]
-    said: tuple[str, ...] = ()
+    said: tuple[Utterance, ...] = ()
     notes: tuple[str, ...] = ()
     told: tuple[Told, ...] = ()
     why: str = ""
@@ -49,16 +50,16 @@ class Asking:
     async def plan(self, begun: Begun, fence: Fence, live: Live) -> Plan:
         """How this attempt asks; made durable before it does. Raises Fenced."""
         how: law.How = "start"
-        said: list[str] = []
+        said: list[Utterance] = []
         if begun.attempt > 1:
-            said = await self.record.read(past.said_in_root, begun.root, begun.home)
+            said = await self.record.read(utterances.list_of_root, begun.root, begun.home)
             choice = await self._choose(begun, live)
             if choice.how == "give up":
                 return Plan("give up", why=choice.why)
             how = choice.how
         if not live.primed or begun.attempt > 1:
             await self._make_durable(fence, how, live)
-        notes = await self._notes(begun, live) if how != "recall" else []
+        notes = await self._notes(begun, live, said if how == "resume" else ()) if how != "recall" else []
         live.primed = live.primed or how != "recall"
         told = begun.told
         if live.conversation.memory == RECORD:  # it reads all others in its past
@@ -88,8 +89,11 @@ class Asking:
             history_complete=complete and live.conversation.restored == "loaded",
         )
 
-    async def _notes(self, begun: Begun, live: Live) -> list[str]:
-        """What a process must be told once: where it can speak, and what it does not remember, or otherwise."""
+    async def _notes(self, begun: Begun, live: Live, said: Sequence[Utterance]) -> list[str]:
+        """What a process must be told once: where it can speak, and what it does not remember, or otherwise.
+
+        `said`: it is told all of this anyway.
+        """
         notes = []
         names = self.places.names(begun.key)
         if names and live.told_names != names:
@@ -103,8 +107,8 @@ class Asking:
                 notes.append(text)
         elif live.conversation.restored == "loaded":
             differs = await self.difference(live, begun.turn)
-            unreached = {one.seq for one in begun.told if not one.reached}  # that is told in other words
-            lacks = tuple(one for one in differs.lacks if one.seq not in unreached)
+            known = {one.seq for one in begun.told if not one.reached} | {one.seq for one in said}  # in other words
+            lacks = tuple(one for one in differs.lacks if one.seq not in known)
             notes += prompt.memory_notes(replace(differs, lacks=lacks))
         return notes
 

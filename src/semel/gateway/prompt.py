@@ -16,6 +16,7 @@ from semel.gateway.telling import MARK, block, inert, marked
 from semel.law.memory import Difference, quote
 from semel.ledger.past import Spoken
 from semel.ledger.turns import Bound, Told
+from semel.ledger.utterances import Utterance, find_last_text
 
 Json = dict[str, Any]
 
@@ -96,21 +97,47 @@ UNREACHED = (
     "has to be said again"
 )
 RESUME = (
-    "Your previous turn was interrupted before it ended. A tool call had started, so nothing is repeated by itself. "
-    "Continue from where you were; what is listed as already said has reached the person and need not be said again."
+    "Your previous turn was interrupted before it ended. Nothing is said or done again by itself. Go on from where you "
+    "were; what has reached the person need not be said again. If nothing is left to say or to do, end your turn "
+    "without a word."
 )
+_FATES: dict[str, str] = {
+    "arrived": "already said",
+    "in line": "already said, and on its way",
+    "unknown": "already said, and it is not known yet whether it arrived",
+    "held": "already said, and nobody knows whether it arrived; a person decides whether it is sent again",
+    "failed": "said, and it did not arrive; what of it still matters has to be said again",
+    "unsent": "already said, and only a page showed it; what of it still matters has to be said again",
+}
+_LEAVES = "already said, and only a page showed it so far; it leaves for the person if you say nothing more"
 
 
 def resume(
-    heard: Sequence[Bound], said: Sequence[str], told: Sequence[Told] = (), notes: Sequence[str] = ()
+    heard: Sequence[Bound], said: Sequence[Utterance], told: Sequence[Told] = (), notes: Sequence[str] = ()
 ) -> list[Json]:
-    """The prompt of an attempt that resumes: what was asked, what was said, and that it goes on."""
-    unreached = {t.text for t in told if not t.reached}
-    already = [text for text in said if text not in unreached]
-    others = [_told(t) for t in told if t.text not in already and not _stands_in(t, notes)]
-    lines = [RESUME, *(f"already said: {inert(text)!r}" for text in already), *others, *notes]
+    """The prompt of an attempt that goes on: what was asked, what became of each text that was said, what was told.
+
+    `notes`: further lines, of tool calls and of what the agent remembers otherwise.
+    """
+    known = {one.seq for one in said}
+    others = [_told(t) for t in told if t.seq not in known and not _stands_in(t, notes)]
+    last = find_last_text(said)
+    lines = [RESUME, *(_utterance(one, one is last) for one in said if not one.superseded), *others, *notes]
     asked = "\n".join(f"- it was asked: {_asked(e)!r}" for e in heard)
     return [block(marked("your turn goes on; nobody typed this", "\n".join(f"- {x}" for x in lines) + "\n" + asked))]
+
+
+def _utterance(one: Utterance, last: bool) -> str:
+    """What was said, and what became of it; `last`: it is the newest text that was written at home."""
+    quoted = repr(inert(one.text))
+    if one.cut and one.fate == "unsent":
+        return f"{UNREACHED}: {quoted}"
+    fate = _LEAVES if last and one.fate == "unsent" else _FATES[one.fate]
+    where = "" if one.home else f" to {inert(str(one.dest))}"
+    cut = ", up to where you were cut off" if one.cut else ""
+    files = f" with {', '.join(inert(repr(name)) for name in one.files)}" if one.files else ""
+    said = {"reaction": "reacted", "edit": "changed an earlier message to this"}.get(one.kind, "said")
+    return f"{fate.replace('said', said + where + files + cut, 1)}: {quoted}"
 
 
 def _asked(event: Bound) -> str:

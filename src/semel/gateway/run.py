@@ -31,9 +31,10 @@ from semel.law import recall
 from semel.law import turn as law
 from semel.law.echo import QUIET_WORD
 from semel.law.stream.notices import failure
-from semel.ledger import past, show, turns
+from semel.ledger import show, turns, utterances
 from semel.ledger.speak import Caller, Leg, is_local
 from semel.ledger.turns import Begun, Bound, Fence, Told
+from semel.ledger.utterances import Utterance, find_last_text
 
 log = structlog.get_logger("semel.turn")
 
@@ -41,7 +42,6 @@ SHOW_EVERY = 0.033  # seconds between two batches while text streams
 CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before its process is ended
 OVERTAKEN = 3.0  # seconds the stream is given to tell of a tool call that came by the other pipe
 UNANNOUNCED = 0.1  # the same, for an agent that was seen not to tell of its calls
-_UNSENT = -(1 << 40)  # the slot of what a lost attempt said, away from those of the fold
 
 Json = dict[str, Any]
 
@@ -216,10 +216,10 @@ class Run:
 
     # ------------------------------------------------------------ the walk
 
-    async def go(self, how: law.How, said: Sequence[str], notes: Sequence[str], told: Sequence[Told]) -> bool:
+    async def go(self, how: law.How, said: Sequence[Utterance], notes: Sequence[str], told: Sequence[Told]) -> bool:
         """Ask the agent and follow it to the end. True: another turn is due. Raises Lost, Fenced, LedgerError."""
         self.how = how
-        self.speech.hold_back(said)
+        self._hold_back(said)
         events = self.begun.events
         resumes = how == "resume"
         given = await self._given(events)
@@ -368,10 +368,13 @@ class Run:
 
     # ------------------------------------------------------------ the end
 
-    async def recall(self, said: Sequence[str]) -> None:
+    def _hold_back(self, said: Sequence[Utterance]) -> None:
+        self.speech.hold_back(one.text for one in said if one.home)
+
+    async def recall(self, said: Sequence[Utterance]) -> None:
         """Law 9: the agent's history holds the complete answer: the turn is finished from it, not asked again."""
         self.how = "recall"
-        self.speech.hold_back(said)
+        self._hold_back(said)
         found = recall.answer(list(self.fold.items()), [e.text for e in self.begun.events]) or []
         for item in found:
             slot = -item.id  # away from the slots of what streams
@@ -413,14 +416,13 @@ class Run:
         if event == "errored" and await self._tried_again(ops, end):
             return True
         closing, legs = self.speech.closing()
-        if event != "cancelled" and closing is None:
-            closing, legs = await self._left_behind()
+        behind = await self._left_behind()
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.silence()
         ending = tuple(notices(event, end, self.cancelled_by, self.begun.attempt))
         reached = self.prompted and event != "errored"  # or it is told again
         upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
-        last = show.End(event, end.stop, end.error, upto, closing, legs, ending)
+        last = show.End(event, end.stop, end.error, upto, closing, legs, ending, behind)
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due
 
@@ -435,17 +437,16 @@ class Run:
         )
         return True
 
-    async def _left_behind(self) -> tuple[int | None, tuple[Leg, ...]]:
-        """What a lost attempt said and could not send leaves now, where this one had nothing to add (Law 6)."""
+    async def _left_behind(self) -> show.Behind | None:
+        """What a lost attempt said last, for it to leave now where this one has nothing to add (Law 6)."""
+        if self.begun.attempt == 1:
+            return None
         home, places = self.begun.home, self.deps.places
-        if self.begun.attempt == 1 or home is None or not places.outgoing(home) or places.narrates_all(home):
-            return None, ()
-        found = await self.deps.record.read(past.unsent, self.begun.root, home)
-        if found is None:
-            return None, ()
-        claim, text = found
-        self.slots = replace(self.slots, claims={**self.slots.claims, _UNSENT: claim})
-        return _UNSENT, places.spoken(home, self.begun.key, text)
+        last = find_last_text(await self.deps.record.read(utterances.list_of_root, self.begun.root, home))
+        if last is None or last.turn == self.begun.turn:
+            return None
+        sends = home is not None and last.fate == "unsent"
+        return show.Behind(last.claim, places.spoken(str(home), self.begun.key, last.text) if sends else ())
 
     def _event(self, end: Answered) -> law.Event:
         if self.cancelled_by is not None:  # whatever the agent calls it: the fence is what the person asked for

@@ -63,33 +63,6 @@ class Stretch:
     before: Summary | None = None
 
 
-def said_in_root(tx: Tx, root: int, home: str | None) -> list[str]:
-    """The texts that earlier attempts of a root said to the home."""
-    rows = tx.all("claims_of_root", root=root)
-    said = [r for r in rows if r.outcome == "said" and r.text]
-    return [r.text for r in said if r.how == "recovery" or _is_home(r.dest, home)]
-
-
-def _is_home(dest: str | None, home: str | None) -> bool:
-    """Without a home, what a session says at home is said to its own transcript: `session:KEY`."""
-    return dest == home if home is not None else (dest or "").startswith("session:")
-
-
-def unsent(tx: Tx, root: int, home: str) -> tuple[int, str] | None:
-    """(claim, text) of what a root said last, if it was said to its home and never left for there.
-
-    Where only closing texts leave, what a lost attempt said did not. If the attempt after it has nothing to add,
-    that was the closing text.
-    """
-    rows = [
-        r for r in tx.all("claims_of_root", root=root) if r.outcome == "said" and r.kind == "text" and r.text.strip()
-    ]
-    mine = [r for r in rows if r.dest == home or r.how == "recovery"]
-    if not mine or tx.value("part_first", claim=mine[-1].id) is not None:
-        return None
-    return int(mine[-1].id), str(mine[-1].text)
-
-
 def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
     """This chapter before a turn, in order of turns: each turn's bound events, then what it said.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from semel.law import turn as law
 from semel.ledger import entries, requests, reserve, sessions, speak, turns
-from semel.ledger.sql import Tx
+from semel.ledger.sql import Row, Tx
 
 
 @dataclass(frozen=True)
@@ -279,6 +279,17 @@ def show(tx: Tx, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], sl
 
 
 @dataclass(frozen=True)
+class Behind:
+    """What a lost attempt said last at home. Where the attempt that ends adds nothing, it is the answer.
+
+    `legs`: the parts it leaves in, if it never left.
+    """
+
+    claim: int
+    legs: tuple[speak.Leg, ...] = ()
+
+
+@dataclass(frozen=True)
 class End:
     """How a turn ends. `closing`: the slot of its closing text, and the parts that text leaves in.
 
@@ -292,6 +303,7 @@ class End:
     closing: int | None = None
     legs: tuple[speak.Leg, ...] = ()
     notices: tuple[Notice, ...] = ()
+    behind: Behind | None = None
 
 
 def finish(
@@ -300,7 +312,8 @@ def finish(
     """The turn's last batch and its end, in one transaction. True: another turn is due at once (Law 2)."""
     row = turns.check(tx, fence)
     after = _Apply(tx, caller, slots).all(ops)
-    closing = _deliver_closing(tx, after, end.closing, end.legs)
+    leaves = _deliver_closing(tx, after, end.closing, end.legs)
+    behind = None if leaves else _deliver_behind(tx, row, fence.turn, end.behind)
     turns.close_entries(tx, fence.session, fence.turn)
     after = _Apply(tx, caller, after).all(end.notices)
     turns.close_reserved(tx, row, caller.root)
@@ -319,7 +332,7 @@ def finish(
     tx.run("session_idle", id=fence.session, turn=fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
-        _tell_that_it_left(tx, fence.session, closing)
+        _tell_that_it_left(tx, fence.session, behind)
     entries.touch_session(tx, fence.session)
     return after, row.wake_at is not None
 
@@ -349,12 +362,20 @@ def late(
     return after
 
 
-def _deliver_closing(tx: Tx, after: Slots, closing: int | None, legs: tuple[speak.Leg, ...]) -> int | None:
-    """Where only the closing text is delivered, it leaves now that it is known which one it is."""
+def _deliver_closing(tx: Tx, after: Slots, closing: int | None, legs: tuple[speak.Leg, ...]) -> bool:
+    """Where only the closing text is delivered, it leaves now that it is known which one it is. False: it had left."""
     claim = after.claims.get(closing) if closing is not None else None
-    if claim is not None and legs:
-        speak.deliver(tx, claim, legs)
-    return claim
+    return claim is not None and bool(legs) and speak.deliver(tx, claim, legs)
+
+
+def _deliver_behind(tx: Tx, session: Row, turn: int, behind: Behind | None) -> int | None:
+    """What a lost attempt left behind is the answer, if this one said nothing of its own: it leaves, once; its claim.
+
+    An echo is nothing of its own: what it repeats was said before. None: nothing leaves now.
+    """
+    if behind is None or tx.value("says_at_home", turn=turn, home=session.home):
+        return None
+    return behind.claim if behind.legs and speak.deliver(tx, behind.claim, behind.legs) else None
 
 
 def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:

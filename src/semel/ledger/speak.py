@@ -279,15 +279,15 @@ def answered(tx: Tx, root: int | None, leg: Leg) -> int | None:
     return None if found is None else int(found)
 
 
-def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
-    """A said block that turned out to be the closing text leaves for its chat channel, once.
+def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
+    """A said block that turned out to be the closing text leaves for its chat channel, once. False: it left before.
 
     It may be one that a lost attempt said, and that the closing text of this one is an echo of: where narration
     is "last" that one never left. The echo may differ in white space; the parts cover the original's text.
     """
     first = tx.one("claim_get", id=claim)
     if first is None or tx.value("part_first", claim=claim) is not None:
-        return
+        return False
     size = len(first.text)
     fitted = [replace(leg, lo=min(leg.lo, size), hi=min(leg.hi, size)) for leg in legs]
     fitted[-1] = replace(fitted[-1], hi=size)
@@ -295,6 +295,7 @@ def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
     add_parts(tx, claim, fitted, caller)
     for place in tx.all("entries_of_claim", claim=claim):
         entries.touch_entry(tx, place.session, place.seq)
+    return True
 
 
 QUIET = "the quiet word"

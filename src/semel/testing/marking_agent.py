@@ -24,23 +24,23 @@ from typing import Any  # and no pathlib: without it a start takes half the time
 MARK = re.compile(r"\bq\d+x\d+[ab]\b")
 NOTES = ("[semel: notes for you", "[semel: this conversation so far")
 RESUMED = "[semel: your turn goes on"
-SAID, ASKED = "- already said: ", "- it was asked: "
+SAID, ASKED = "- already said", "- it was asked"
 Json = dict[str, Any]
 After = Callable[[], None]
 
 
-def quoted(line: str, head: str) -> str:
-    """The text that stands quoted behind `head`."""
+def quoted(line: str) -> str:
+    """The text that stands quoted at the end of a line."""
     import ast  # rarely needed, and the start is to be quick
 
-    return str(ast.literal_eval(line[len(head) :]))
+    return str(ast.literal_eval(line.partition(": ")[2]))
 
 
 def questions(blocks: list[str]) -> list[str]:
     """What a prompt asks about; notes and what was said already are no question."""
     new = [one for one in blocks if not one.startswith(NOTES)]
     if new and new[0].startswith(RESUMED):
-        return [quoted(line, ASKED) for line in new[0].splitlines() if line.startswith(ASKED)]
+        return [quoted(line) for line in new[0].splitlines() if line.startswith(ASKED)]
     return new
 
 
@@ -58,7 +58,7 @@ class Turn:
         self.text = f"Seen: {' '.join(self.marks)}."
         self.resumed = any(one.startswith(RESUMED) for one in blocks)
         lines = [line for one in blocks if one.startswith(RESUMED) for line in one.splitlines()]
-        self.said = [quoted(line, SAID) for line in lines if line.startswith(SAID)]
+        self.said = [quoted(line) for line in lines if line.startswith(SAID)]
         self._kept: list[Json] = []
         self.keep("user_message_chunk", "\n".join(blocks))
 

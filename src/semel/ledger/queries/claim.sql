@@ -26,6 +26,20 @@ WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS N
 SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, seq, at
 FROM claim WHERE root = :root ORDER BY id
 
+-- name: utterances_of_root
+-- what the agent said in a root, how each of it stands in the transcript, and what became of its parts
+SELECT c.id, c.turn, c.how, c.kind, c.dest, c.text, c.seq, e.partial, e.superseded, e.more,
+  (SELECT group_concat(p.state) FROM part p WHERE p.claim = c.id) AS states,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.failed IS NOT NULL) AS failed
+FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
+WHERE c.root = :root AND c.outcome = 'said' AND c.how <> 'notice' ORDER BY c.id
+
+-- name: says_at_home
+-- whether an attempt said something of its own there
+SELECT count(*) AS n FROM turn t JOIN claim c ON c.root = t.root AND c.turn = t.id
+WHERE t.id = :turn AND c.outcome = 'said' AND c.how IN ('block', 'tool') AND c.kind <> 'reaction'
+  AND (c.dest = :home OR (:home IS NULL AND c.dest LIKE 'session:%'))
+
 -- name: claims_equal
 -- equal calls of this process in this turn (the re-issue rule)
 SELECT id, conn, tool, answered, CASE WHEN reason = :reissue THEN echo_of END AS reissue_of FROM claim

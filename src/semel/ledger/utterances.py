@@ -1,0 +1,84 @@
+"""What a turn's attempts said, and what became of each text on its way (Laws 5, 6, 9).
+
+An attempt that goes on is told this text by text, and what its person lacks leaves when the turn ends without more.
+Semel's own notices are not among them: no agent said those (Law 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from semel.ledger import entries, speak
+from semel.ledger.sql import Row, Tx
+
+Fate = Literal["arrived", "in line", "unknown", "held", "failed", "unsent"]
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One said claim of an agent.
+
+    `home`: it was said at its session's home. `cut`: its attempt ended before it did. `superseded`: a later attempt
+    said it anew, in full. `fate`: where no part has to leave for its destination, the commit is the arrival; "unsent":
+    it was shown on a page, and no part of it was ever made. `files`: the names of what it carried.
+    """
+
+    claim: int
+    seq: int | None
+    turn: int | None
+    how: str
+    kind: str
+    dest: str | None
+    text: str
+    home: bool
+    fate: Fate
+    cut: bool = False
+    superseded: bool = False
+    files: tuple[str, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is text that the agent wrote at home, sent by no tool."""
+        return self.home and self.kind == "text" and self.how != "tool" and bool(self.text.strip())
+
+
+def list_of_root(tx: Tx, root: int, home: str | None) -> list[Utterance]:
+    """All that the attempts of a root said so far, in order."""
+    return [_read(row, home) for row in tx.all("utterances_of_root", root=root)]
+
+
+def find_last_text(said: Iterable[Utterance]) -> Utterance | None:
+    """What was said last at home, whatever a tool sent, or Semel told, after it."""
+    texts = [one for one in said if one.is_text and not one.superseded]
+    return texts[-1] if texts else None
+
+
+def _read(row: Row, home: str | None) -> Utterance:
+    at_home = row.how == "recovery" or _is_home(row.dest, home)
+    files = entries.load(row.more).get("files") or ()
+    return Utterance(
+        claim=row.id, seq=row.seq, turn=row.turn, how=row.how, kind=row.kind, dest=row.dest, text=row.text,
+        home=at_home, fate=_fate(row, home if at_home else row.dest), cut=bool(row.partial),
+        superseded=bool(row.superseded), files=tuple(str(one.get("name")) for one in files),
+    )  # fmt: skip
+
+
+def _is_home(dest: str | None, home: str | None) -> bool:
+    """Without a home, what a session says at home is said to its own transcript: `session:KEY`."""
+    return dest == home if home is not None else (dest or "").startswith("session:")
+
+
+def _fate(row: Row, dest: str | None) -> Fate:
+    """The worst that became of its parts."""
+    states = set((row.states or "").split(",")) - {""}
+    if not states:
+        return "arrived" if dest is None or speak.is_local(dest) else "unsent"
+    if row.failed or states & {"rejected", "dropped"}:
+        return "failed"
+    if "held" in states:
+        return "held"
+    if states & {"unknown", "sending"}:
+        return "unknown"
+    return "in line" if "queued" in states else "arrived"

@@ -1,0 +1,163 @@
+"""What a lost attempt said and never sent leaves once; the attempt that goes on is told what became of each text."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_world import World, destination, script, until
+
+from semel.gateway.ports import Safety
+from semel.gateway.settings import ChannelSettings
+from semel.testing import FakeChannel, Fault, Platform
+from semel.testing.scripted_agent import prompts_given
+
+Json = dict[str, Any]
+KEY = "demo:chat:room"
+DIES: list[Json] = [{"save": True}, {"sleep": 0.2}, {"die": 9}]
+NOTHING: list[Json] = [{"sleep": 0.01}]
+UNAVAILABLE = {"error": {"code": -32603, "message": "503 Unavailable"}}
+
+
+def send(text: str, **arguments: Any) -> Json:
+    return {"call": "send_message", "arguments": {"text": text, **arguments}}
+
+
+@dataclass
+class Chat:
+    """A conversation in a chat that gets closing texts, or (narration "all") all of them."""
+
+    w: World
+    platform: Platform
+
+    async def ask(self, text: str) -> list[str]:
+        """Say it and wait for the end; what the chat was sent so far."""
+        await self.w.gateway.say(KEY, text)
+        await self.rest()
+        return self.posts
+
+    async def rest(self) -> None:
+        await self.w.idle(KEY)
+        await self.w.sent()
+
+    @property
+    def posts(self) -> list[str]:
+        return [post.text for post in self.platform.log]
+
+    @property
+    def told(self) -> list[str]:
+        """The lines of the newest prompt that the agent was given."""
+        return prompts_given(self.w.path / "prompts")[-1].text.splitlines()
+
+
+@asynccontextmanager
+async def chat(
+    path: Path, narration: Any = "last", safety: Safety = Safety.IDEMPOTENT, **more: Any
+) -> AsyncIterator[Chat]:
+    platform = Platform(folds=safety is Safety.IDEMPOTENT)
+    channels = {"chat": FakeChannel("chat", safety, platform)}
+    settings = {"chat": ChannelSettings("chat", "fake", narration=narration)}
+    env = {"SEMEL_DEMO_LOG": str(path / "prompts")}
+    async with World(path, channels=channels, channel_settings=settings, env=env, **more) as w:
+        yield Chat(w, platform)
+
+
+async def kill_agent(w: World) -> None:
+    (live,) = w.gateway.spawns.live.values()
+    story = await w.gateway.record.read(lambda tx: tx.one("spawn_get", id=live.spawn))
+    os.kill(story.pid, signal.SIGKILL)
+
+
+async def test_a_text_leaves_although_a_permission_request_came_after_it(tmp_path: Path) -> None:
+    async with chat(tmp_path) as c:
+        asks = {"permission": "rm -r build", "allowed": ["Tidy."], "denied": ["Left."]}
+        await c.w.gateway.say(KEY, script("The result is 42.", {"tool": "look"}, {"save": True}, asks, resume=NOTHING))
+
+        async def asked() -> bool:
+            return any("rm -r build" in text for text in c.posts)
+
+        await until(asked)
+        await kill_agent(c.w)
+        await c.rest()
+        assert c.posts.count("The result is 42.") == 1
+        already = [line for line in c.told if "already said" in line]
+        assert len(already) == 1 and "'The result is 42.'" in already[0]
+        assert "asks for permission" not in "\n".join(c.told)
+        assert "Withdrawn" not in "\n".join(c.told)
+
+
+@pytest.mark.parametrize("after", [[send("And a file.")], [send("And a file."), "And a file."]], ids=["tool", "echo"])
+async def test_a_text_leaves_although_a_tool_sent_something_after_it(tmp_path: Path, after: list[Any]) -> None:
+    async with chat(tmp_path) as c:
+        posts = await c.ask(script("The result is 42.", *after, *DIES, resume=NOTHING))
+        assert sorted(posts) == ["And a file.", "The result is 42."]
+
+
+async def test_a_text_leaves_although_a_notice_of_a_long_wait_came_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.gateway.ends.LONG", 0.05)
+    async with chat(tmp_path, agent={"attempts": 2}) as c:
+        posts = await c.ask(script("The result is 42.", {"tool": "look"}, UNAVAILABLE, resume=NOTHING))
+        assert posts.count("The result is 42.") == 1
+        assert sum("It is tried again" in text for text in posts) == 1
+
+
+@pytest.mark.parametrize("narration", ["last", "all"])
+async def test_what_was_cut_off_leaves_once_where_nothing_is_added(tmp_path: Path, narration: str) -> None:
+    async with chat(tmp_path, narration) as c:
+        posts = await c.ask(script({"tool": "look"}, "The result is 4", {"sleep": 0.2}, {"die": 9}, resume=NOTHING))
+        assert posts == ["The result is 4"]
+        assert any("it never left for the person" in line and "'The result is 4'" in line for line in c.told)
+
+
+async def test_where_the_agent_adds_something_only_that_is_its_closing_text(tmp_path: Path) -> None:
+    async with chat(tmp_path) as c:
+        assert await c.ask(script("Let me see.", {"tool": "look"}, *DIES, resume=["It is 42."])) == ["It is 42."]
+
+
+async def test_a_turn_that_is_given_up_after_its_last_attempt_leaves_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    async with chat(tmp_path, agent={"attempts": 2}) as c:
+        posts = await c.ask(script("The result is 42.", {"tool": "look"}, UNAVAILABLE, resume=[UNAVAILABLE]))
+        assert posts[0] == "The result is 42."
+        assert posts[1].startswith("The agent's turn failed")
+
+
+async def test_a_stop_of_the_attempt_that_goes_on_leaves_what_was_said_before(tmp_path: Path) -> None:
+    async with chat(tmp_path) as c:
+        mark = tmp_path / "went on"
+        hangs = [{"touch": str(mark)}, {"hang": True}]
+        await c.w.gateway.say(KEY, script("The result is 42.", {"tool": "look"}, *DIES, resume=hangs))
+
+        async def went_on() -> bool:
+            return mark.exists()
+
+        await until(went_on)
+        assert await c.w.gateway.stop_turn(KEY, "me")
+        await c.rest()
+        assert c.posts.count("The result is 42.") == 1
+
+
+async def test_the_agent_is_told_of_each_text_what_became_of_it(tmp_path: Path) -> None:
+    async with chat(tmp_path, safety=Safety.AT_MOST_ONCE, destinations=destination("mail", "m")) as c:
+        c.platform.fail_next(None, Fault.DROP, Fault.REJECT)
+        steps = [send("One."), send("Two."), {"sleep": 1.0}, send("Three."), {"sleep": 1.0}, send("Four.", to="mail")]
+        await c.ask(script(*steps, "Five.", {"tool": "look"}, *DIES, resume=NOTHING))
+        told = {
+            text: line for line in c.told for text in ("One", "Two", "Three", "Four", "Five") if f"'{text}.'" in line
+        }
+        assert told["One"] == "- already said: 'One.'"
+        assert "nobody knows whether it arrived" in told["Two"]
+        assert "it did not arrive" in told["Three"]
+        assert told["Four"] == "- already said to web:m: 'Four.'"
+        assert "only a page showed it so far; it leaves for the person if you say nothing more" in told["Five"]
