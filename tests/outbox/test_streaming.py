@@ -12,7 +12,7 @@ from gateway_world import World, script, until
 from stream_world import ROOM, Board, Slow, asked, chat, world
 
 from semel.gateway import previews
-from semel.gateway.ports import Caps, Op, Receipt, Safety
+from semel.gateway.ports import Caps, Op, Receipt, Rejected, Safety
 from semel.gateway.record import Record
 from semel.ledger.sql import Tx
 from semel.testing import FakeChannel, Fault, Platform
@@ -130,6 +130,34 @@ async def test_a_stop_of_a_turn_that_waits_to_be_tried_again_removes_what_is_res
         assert await w.gateway.stop_turn(ROOM, "ann")
         await seen(lambda: "…" not in "".join(board.messages()))
         await until(lambda: _all(w, "sent", "rejected", "dropped"))
+
+
+@pytest.mark.parametrize("safety", list(Safety))
+async def test_an_edit_that_is_refused_for_good_is_the_last_one_and_the_text_arrives_by_itself(
+    tmp_path: Path, safety: Safety
+) -> None:
+    channel = NoEdits("chat", safety, deletes=True)
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script({"text": "word " * 60, "chunks": 60, "delay": 0.02}))
+        await still(w)
+        assert channel.edits == 2, "one preview, and the text itself"
+        posts = [post.text for post in channel.platform.log if post.kind == "post"]
+        assert posts == ["…", "word " * 60]
+        await asked(w, channel, script({"text": "more " * 40, "chunks": 40, "delay": 0.02}), key="2")
+        await still(w)
+        assert channel.edits == 4, "the next message is another one"
+
+
+class NoEdits(FakeChannel):
+    """Somebody deletes each of our messages at once: an edit of it is refused for good."""
+
+    edits = 0
+
+    async def send(self, op: Op) -> Receipt:
+        if op.kind == "edit":
+            self.edits += 1
+            raise Rejected("message to edit not found")
+        return await super().send(op)
 
 
 async def test_previews_cost_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

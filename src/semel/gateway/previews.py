@@ -3,6 +3,9 @@
 A preview shows text that is recorded already, and is no part: it is not tried again, and what comes of it is not
 recorded. One edit at most is under way at a destination, beside nothing else that leaves for there; the text itself
 waits for it, so that no preview overtakes what is said (docs/outbox.md).
+
+An edit that the platform refuses for good is the last preview of its message (Law 7): somebody deleted the message,
+and the text leaves as one of its own.
 """
 
 from __future__ import annotations
@@ -79,6 +82,7 @@ class Previews:
         self._line = line
         self._halt = halt
         self._followed: dict[int, tuple[_Preview, asyncio.Task[None]]] = {}  # by part
+        self._refused: set[int] = set()  # parts that are not previewed any more, until they end
         self._edits: dict[str, asyncio.Event] = {}  # destination -> its edit is over
 
     def __repr__(self) -> str:
@@ -86,6 +90,8 @@ class Previews:
 
     def show(self, dest: str, part: int, text: Text) -> None:
         """The message that is reserved as this part is to show this much."""
+        if part in self._refused:
+            return
         known = self._followed.get(part)
         if known is None:
             caps = self._channels[dest.partition(":")[0]].caps
@@ -102,6 +108,7 @@ class Previews:
 
     def end(self, part: int) -> None:
         """Nothing more is to be shown in it."""
+        self._refused.discard(part)
         if (known := self._followed.pop(part, None)) is not None and not known[0].editing:
             known[1].cancel()  # else it ends with its edit
 
@@ -178,7 +185,9 @@ class Previews:
             case "receipt":
                 one.shown, one.every = op.text, max(EVERY, channel.caps.pace)
             case "refused":
-                _log.debug("part %d cannot be previewed: %s", one.part, outcome.why)
+                _log.info("part %d is previewed no more: %s", one.part, outcome.why)
+                if one.part in self._followed:  # else it has ended meanwhile
+                    self._refused.add(one.part)
                 return False
             case "not sent":
                 self._again(one, max(one.every, (outcome.retry_after or 0) / 1000))
