@@ -106,6 +106,24 @@ async def test_kinds_that_were_not_asked_for_are_not_told(there: TelegramHouse, 
     assert [sorted(each) for each in told] == [["message", "update_id"], ["message_reaction", "update_id"]]
 
 
+async def test_a_channel_tells_of_its_own_edits_and_counts_reactions(there: TelegramHouse, bot: Bot) -> None:
+    news = -1001000000900
+    kinds = ["channel_post", "edited_channel_post", "edited_message", "message_reaction", "message_reaction_count"]
+    await bot("getUpdates", allowed_updates=kinds)
+    there.double.group(news, "News", type="channel", status="administrator")
+    post = there.double.write(news, "post")
+    there.double.edit(news, post, "post, edited")
+    there.double.react(news, post, "👍", sender=ANNA)
+    posted, edited, counted = await bot("getUpdates")
+    assert posted["channel_post"]["text"] == "post"
+    assert edited["edited_channel_post"]["text"] == "post, edited" and "edit_date" in edited["edited_channel_post"]
+    [reaction] = counted["message_reaction_count"]["reactions"]
+    assert reaction == {"type": {"type": "emoji", "emoji": "👍"}, "total_count": 1}
+    await bot("sendMessage", chat_id=news, text="ours")
+    assert there.double.texts(news) == ["ours"]
+    assert len(await bot("getUpdates")) == 3, "what a bot says itself is not told to it"
+
+
 async def test_privacy_mode_shows_what_is_meant_for_the_bot(there: TelegramHouse, bot: Bot) -> None:
     double = there.double
     double.group(GROUP)

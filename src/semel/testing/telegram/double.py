@@ -69,7 +69,9 @@ class TelegramDouble(People):
 
     def texts(self, chat: int) -> list[str]:
         """What the bot said there (captions too), in order."""
-        return [each["text"] for each in self.shown(chat) if each["from"] == self.me.id]
+        there = self.chats.get(chat)
+        kept = [] if there is None else there.messages.values()
+        return [_seen(each)["text"] for each in kept if each.ours and not each.gone]
 
     def pending(self) -> list[Json]:
         """The updates that wait to be confirmed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
@@ -136,18 +137,22 @@ class People:
         kept.body |= {field: text, "edit_date": int(self.now())}
         if marked := found_in(text):
             kept.body[marks] = marked
-        if self._sees(self._chat(chat), kept.body):
-            self.queue.push("edited_message", kept.body)
+        there = self._chat(chat)
+        if self._sees(there, kept.body):
+            self.queue.push("edited_channel_post" if there.type == "channel" else "edited_message", kept.body)
 
     def react(self, chat: int, message: int, emoji: str | None, *, sender: int | None = None) -> None:
-        """A person sets their reaction, or takes it back (None). Told in groups only to a bot that is an admin."""
+        """A person sets their reaction, or takes it back (None). Told in groups only to a bot that is an admin; in
+        channels, where reactions are anonymous, as how many there are of each."""
         there = self._chat(chat)
         kept, who = there.messages[message], chat if sender is None else sender
         old = kept.reactions.pop(who, [])
         new = [] if emoji is None else [emoji]
         if new:
             kept.reactions[who] = new
-        if there.type == "private" or there.status == "administrator":
+        if there.type == "channel":
+            self._count(there, message, kept)
+        elif there.type == "private" or there.status == "administrator":
             update = {
                 "chat": there.json(),
                 "message_id": message,
@@ -157,6 +162,13 @@ class People:
                 "new_reaction": [{"type": "emoji", "emoji": each} for each in new],
             }
             self.queue.push("message_reaction", update)
+
+    def _count(self, chat: Chat, message: int, kept: Kept) -> None:
+        """https://core.telegram.org/bots/api#messagereactioncountupdated"""
+        counts = Counter(emoji for each in kept.reactions.values() for emoji in each)
+        reactions = [{"type": {"type": "emoji", "emoji": emoji}, "total_count": n} for emoji, n in counts.items()]
+        update = {"chat": chat.json(), "message_id": message, "date": int(self.now()), "reactions": reactions}
+        self.queue.push("message_reaction_count", update)
 
     def remove(self, chat: int, message: int) -> None:
         """A person deletes a message. Bots are not told."""
