@@ -164,7 +164,7 @@ def test_entities_outside_of_the_text_do_no_harm() -> None:
         ("hello @test_semel_bot2", "hello @test_semel_bot2", False),
         ("/new@test_semel_bot", "/new", True),
         ("/new@test_semel_bot now", "/new now", True),
-        ("/new", "/new", True),
+        ("/new", "/new", False),
         ("@test_semel_bot /new@test_semel_bot x", "/new x", True),
         ("/new@other_bot", "/new@other_bot", False),
         ("hello", "hello", False),
@@ -181,6 +181,19 @@ def test_a_person_without_a_username_is_mentioned_by_an_entity() -> None:
     mark = {"type": "text_mention", "offset": 0, "length": 5, "user": {"id": US.id}}
     assert read("Semel hello", [mark], US) == ("hello", True)
     assert read("Semel hello", [{**mark, "user": {"id": 9}}], US) == ("Semel hello", False)
+
+
+async def test_in_a_group_a_command_that_names_nobody_is_a_message_also_for_an_administrator(
+    group: TelegramHouse,
+) -> None:
+    group.double.member(GROUP, "administrator")
+    await group.online()
+    group.double.write(GROUP, "/new", sender=BEN)
+    group.double.write(GROUP, "/new@test_semel_bot", sender=BEN)
+    ours = await group.channel.send(group.op("yes?", to=str(GROUP)))
+    group.double.write(GROUP, "/new", sender=BEN, reply_to=int(ours.id.partition("/")[2]))
+    heard = await group.hear(3)
+    assert [(what.text, what.mentioned) for what in heard] == [("/new", False), ("/new", True), ("/new", True)]
 
 
 async def test_in_a_group_the_mention_counts(group: TelegramHouse) -> None:
@@ -256,9 +269,12 @@ def test_a_bot_is_one() -> None:
 async def test_a_post_of_a_channel_is_heard(there: TelegramHouse) -> None:
     there.double.group(-1001000000900, "News", type="channel", status="administrator")
     await there.online()
-    there.double.post(-1001000000900, {"text": "today"})
+    post = there.double.write(-1001000000900, "today")
     [what] = await there.hear(1)
     assert (what.text, what.group, what.sender) == ("today", True, Person("-1001000000900", "News"))
+    there.double.edit(-1001000000900, post, "tomorrow")
+    edit = (await there.hear(2))[1]
+    assert (edit.kind, edit.text, edit.of) == ("edit", "tomorrow", what.key)
 
 
 async def test_what_nobody_said_is_not_heard(group: TelegramHouse) -> None:

@@ -43,15 +43,14 @@ def spans(text: str, entities: Sequence[Any]) -> list[Span]:
 
 
 def names(span: Span, text: str, us: Us) -> bool:
-    """Whether this entity means us: our name, or a command that is ours or nobody's in particular."""
+    """Whether this entity means us: our name, or a command with our name. A command alone may be another bot's."""
     shown = text[span.lo : span.hi].lower()
     if span.kind == "mention":
         return shown == f"@{us.username.lower()}"
     if span.kind == "text_mention":
         return (span.more.get("user") or {}).get("id") == us.id
     if span.kind == "bot_command":
-        whose = shown.partition("@")[2]
-        return not whose or whose == us.username.lower()
+        return shown.partition("@")[2] == us.username.lower()
     return False
 
 
