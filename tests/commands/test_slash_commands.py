@@ -10,6 +10,7 @@ from gateway_world import World, script, until
 from semel.gateway.commands import Wanted
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
+from semel.ledger.sql import Tx
 from semel.testing.channels import FakeChannel
 
 
@@ -108,6 +109,19 @@ async def test_modes_and_models_are_listed_and_switched(tmp_path: Path) -> None:
         assert "There are: demo-brisk, demo-slow" in await command(w, "/model gpt-9")
         assert await command(w, "/model demo-slow") == "The model is demo-slow now."
         assert "Model: demo-slow" in await command(w, "/status")
+
+
+async def test_an_agent_that_tells_of_no_models_is_not_said_to_tell_of_them_later(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("hello")
+        await w.gateway.record.write(_forget)
+        assert await command(w, "/model") == "The agent has told of no models."
+        assert await command(w, "/mode ask") == "The agent has told of no modes."
+
+
+def _forget(tx: Tx) -> None:
+    """As of an agent that tells of neither modes nor models."""
+    tx.run("session_set_about", id=1, about="{}")
 
 
 async def test_queue_and_steer_say_a_text_or_set_the_sessions_mode(tmp_path: Path) -> None:

@@ -35,6 +35,27 @@ async def test_text_is_shown_while_it_streams(tmp_path: Path) -> None:
         assert await w.texts("s", "agent") == ["First then"]
 
 
+async def test_the_model_is_told_and_where_it_is_set(tmp_path: Path) -> None:
+    async with ModelServer(Answer(["Hello"]), Answer(["Hello"])) as api, ModelWorld(tmp_path, api) as w:
+        own = w.gateway.settings.agents["main"].model
+        assert own is not None
+        for _ in range(2):  # before the first message, and after it
+            for text, answer in (
+                ("/model", f"The model is {own.model}. It is set in semel.toml: change `model` in [agents.main]"),
+                ("/model other", f"The model is {own.model}. It is set in semel.toml"),
+                ("/mode", "The agent main has no modes."),
+                ("/status", f"Model: {own.model}"),
+            ):
+                await w.gateway.say("s", text)
+                await until(lambda answer=answer: _last_notice_has(w, answer))  # type: ignore[misc]
+            assert (await w.ask("Hi"))[-1] == "Hello"
+
+
+async def _last_notice_has(w: ModelWorld, words: str) -> bool:
+    notices = await w.texts("s", "notice")
+    return bool(notices) and words in notices[-1]
+
+
 async def test_thoughts_are_shown_beside_the_text(tmp_path: Path) -> None:
     async with (
         ModelServer(Answer(["Yes"], thought="Hm, let me see")) as api,

@@ -73,6 +73,9 @@ class Deeds(Protocol):
 
     async def set_model(self, session: str, model: str) -> None: ...
 
+    def fixed_model(self, agent: str) -> str | None:
+        """The model that an agent of kind "model" has by its configuration. None: the agent itself tells of models."""
+
     async def answer(self, session: str, item: int, option: str | None, by: str, *, told: bool = False) -> str: ...
 
 
@@ -201,7 +204,8 @@ class Commands:
         return "The turn that runs is being stopped." + _waiting(waiting)
 
     async def _status(self, one: Row) -> str:
-        return status(await self.record.read(rows.standing, one.session))
+        now = await self.record.read(rows.standing, one.session)
+        return status(now, self.deeds.fixed_model(now.row.agent))
 
     async def _history(self, one: Row) -> str:
         most = min(int(one.argument or HISTORY), HISTORY_MOST)
@@ -230,10 +234,13 @@ class Commands:
 
     async def _choose(self, one: Row) -> str:
         kind = one.name
-        about = (await self.record.read(rows.standing, one.session)).about
-        current, offered = choices(about, kind)
+        now = await self.record.read(rows.standing, one.session)
+        model = self.deeds.fixed_model(now.row.agent)
+        if model is not None:
+            return _fixed(now.row.agent, kind, model)
+        current, offered = choices(now.about, kind)
         if not offered:
-            return f"The agent has told of no {kind}s" + (" yet: say something first." if not about else ".")
+            return f"The agent has told of no {kind}s" + (" yet: say something first." if now.last is None else ".")
         if not one.argument:
             return "\n".join([f"{kind.capitalize()}s:", *(f"{'*' if id == current else '-'} {id}" for id in offered)])
         wanted = named(one.argument, offered)
@@ -290,6 +297,14 @@ def by_role(wanted: Wanted) -> str | None:
     if people.approves(wanted.role, wanted.person, wanted.direct, wanted.approvals):
         return None
     return f"/{wanted.name}: {people.who_approves(wanted.role, wanted.approvals)}"
+
+
+def _fixed(agent: str, kind: str, model: str) -> str:
+    """Why nothing can be chosen of an agent of kind "model"."""
+    if kind == "mode":
+        return f"The agent {agent} has no modes."
+    remedy = f"change `model` in [agents.{agent}], and start the gateway again"
+    return f"The model is {model}. It is set in semel.toml: {remedy}."
 
 
 def _who(one: Row) -> str:

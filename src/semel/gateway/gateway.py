@@ -309,6 +309,11 @@ class Gateway(Views, Sessions, Archive):
         await live.conversation.set_model(model)
         await self.record.write(entries.set_about, live.session, {"model": model})
 
+    def fixed_model(self, agent: str) -> str | None:
+        """The model that an agent of kind "model" has by its configuration. None: the agent itself tells of models."""
+        own = self.settings.agents.get(agent)
+        return own.model.model if own is not None and own.model is not None else None
+
     async def diff_agent(self, session: str) -> Json:
         """Where the agent's own memory of a session and the record differ (`Comparing.difference`)."""
         return await Comparing(self.turns, self.spawns).difference(await self._id(session))

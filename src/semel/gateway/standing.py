@@ -14,15 +14,16 @@ LINE = 300  # characters of one message in a history
 _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
 
 
-def status(now: Standing) -> str:
-    """What a person asks for with `/status`."""
+def status(now: Standing, model: str | None = None) -> str:
+    """What a person asks for with `/status`. `model`: the agent's, where its configuration says it."""
     row, last = now.row, now.last
     state = "a turn runs" if row.turn is not None else "something waits" if row.wake_at is not None else "idle"
     lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
     if now.waiting:
         lines.append(f"Waiting: {now.waiting} message{'s' if now.waiting > 1 else ''}")
     for name in ("mode", "model"):
-        if current := choices(now.about, name)[0]:
+        fixed = model if name == "model" else None
+        if current := fixed or choices(now.about, name)[0]:
             lines.append(f"{name.capitalize()}: {current}")
     if row.busy is not None:
         lines.append(f"What is said during a turn: {row.busy}")
