@@ -276,9 +276,14 @@ async def test_a_text_of_a_megabyte_arrives_whole_and_one_beyond_the_bound_is_a_
     told = await agent.call("send_message", {"text": "x" * ((8 << 20) - 120)})
     assert told["isError"] is True
     assert told["text"].startswith("Nothing was sent")
-    # This one is no longer read at all; the process lives on.
-    await agent.write(b'{"jsonrpc":"2.0","id":9,"method":"ping","x":"' + b"x" * (9 << 20) + b'"}\n')
-    assert (await agent.read())["error"]["code"] == -32600
+    # These are no longer kept; their caller is told so by its id, wherever that is, and the process lives on.
+    arguments = b'{"text":"\\"}]{[\\\\","id":7,"more":["' + b"x" * (9 << 20) + b'"]}'
+    call = b'"method":"tools/call","params":{"name":"send_message","arguments":' + arguments + b"}"
+    for line in (b'{"jsonrpc":"2.0","id":9,%s}', b'{%s,"jsonrpc":"2.0","id":9}', b'{"id" : 9 , %s}\r'):
+        await agent.write(line % call + b"\n")
+        answer = await agent.read()
+        assert (answer["id"], answer["error"]["code"]) == (9, -32600)
+        assert "larger than 8 MiB" in answer["error"]["message"]
     assert (await agent.call("send_message", {"text": "small"}))["isError"] is False
     assert len(gateway.calls) == 2
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from semel import __version__
 from semel.tools import catalogue
 from semel.tools.catalogue import Greeting, Json
+from semel.tools.lines import LIMIT, TooLong
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS = ("2026-07-28",)
@@ -75,10 +76,10 @@ class _Wrong(Exception):
         self.error: Json = {"code": code, "message": message, **({"data": data} if data else {})}
 
 
-def receive(line: bytes | None, greeting: Greeting) -> list[Effect]:
-    """What one line from the agent asks for. None: it was too long to be read."""
-    if line is None:
-        return [_error(None, {"code": INVALID_REQUEST, "message": "The line is too long."})]
+def receive(line: bytes | TooLong, greeting: Greeting) -> list[Effect]:
+    """What one line from the agent asks for."""
+    if isinstance(line, TooLong):
+        return _refused(line)
     if not line.strip():
         return []
     try:
@@ -96,6 +97,21 @@ def answer(call: Call, text: str, *, ok: bool) -> Json:
     """The response to a call. A tool's error is a result: the model reads it and acts on it."""
     result: Json = {"content": [{"type": "text", "text": text}], "isError": not ok}
     return _response(call.id, result, call.stateless)
+
+
+def _refused(line: TooLong) -> list[Effect]:
+    """The caller of a line that was too long is told so: without its id, it would wait for an answer for ever."""
+    try:
+        message = json.loads(line.outline.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        message = None
+    number = message.get("id") if isinstance(message, dict) and "method" in message else None
+    if isinstance(number, bool) or not isinstance(number, int | str):
+        number = None
+    told = (
+        f"Nothing was done: this call is larger than {LIMIT >> 20} MiB. Send a shorter text, or a file with send_file."
+    )
+    return [_error(number, {"code": INVALID_REQUEST, "message": told})]
 
 
 def _one(message: Any, greeting: Greeting) -> list[Effect]:

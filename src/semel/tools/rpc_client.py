@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from semel.tools.lines import LIMIT, Lines
+from semel.tools.lines import LIMIT, Lines, TooLong
 
 Json = dict[str, Any]
 
@@ -200,10 +200,12 @@ class Link:
                     self._rest("the gateway sent a line that is no answer")
                     return
 
-    def _answered(self, line: bytes | None) -> bool:
+    def _answered(self, line: bytes | TooLong) -> bool:
         """False: this is not the format; nothing after it can be trusted."""
+        if isinstance(line, TooLong):
+            return False
         try:
-            answer = json.loads(line or b"")
+            answer = json.loads(line)
             number = answer["id"]
             outcome = _outcome(answer)
         except (ValueError, TypeError, KeyError):
