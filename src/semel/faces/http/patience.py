@@ -24,6 +24,7 @@ import h11
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from semel.faces.http.lingering import LingeringTransport
 from semel.faces.http.neighbours import of_another_user
 from semel.faces.http.problems import Problem
 
@@ -58,7 +59,8 @@ class Patient(H11Protocol):
     told = -math.inf  # when it was last logged that there are too many
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self._ending = _Ending(transport, self)
+        super().connection_made(self._ending)  # type: ignore[arg-type]  # it has all that a transport has
         self._came = 0
         self._owed = _Owed("head", None, self.loop.time(), 0)
         self._timer = self.loop.call_later(LOOK, self._look)
@@ -79,7 +81,16 @@ class Patient(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._came += len(data)
+        if self._ending.lingers:
+            self._ending.discard(data)
+            return
         super().data_received(data)
+
+    def still_sends(self) -> bool:
+        """Whether the request that was answered is not here as a whole, and the rest is on its way."""
+        cycle: Any = self.cycle
+        answered = cycle is not None and cycle.response_complete
+        return answered and self.conn.their_state is h11.SEND_BODY and not self.conn.they_are_waiting_for_100_continue
 
     def send_400_response(self, msg: str) -> None:
         """What comes is no HTTP any more, and the connection ends.
@@ -134,6 +145,20 @@ class Patient(H11Protocol):
         if what == "body" and not self.cycle.response_started:
             self.transport.write(_too_slow())
         self.transport.close()
+
+
+class _Ending(LingeringTransport):
+    """The transport of one connection, which uvicorn closes behind an answer that says `Connection: close`."""
+
+    def __init__(self, transport: asyncio.Transport, connection: Patient) -> None:
+        super().__init__(transport)
+        self._connection = connection
+
+    def close(self) -> None:
+        if not self.is_closing() and self._connection.still_sends():
+            self.close_half()
+        else:
+            self._transport.close()
 
 
 def most_connections() -> int:

@@ -196,7 +196,7 @@ async def read_bytes(request: Request, limit: int) -> bytes:
                 break
             chunks.append(chunk)
     if size > limit:
-        # What still comes is not read: the connection ends with this answer.
+        # What still comes is thrown away: the connection ends with this answer (`lingering.py`).
         raise Problem("too-large", f"A body may have {limit:,} bytes.", headers={"Connection": "close"}, limit=limit)
     return b"".join(chunks)
 
