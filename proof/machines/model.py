@@ -303,7 +303,7 @@ class Model:
         if closing is None and how == "answered" and HOMES[key] == "chat:1":
             closing, legs = self._left_behind(run)
         end = show.End(how, stop, None, max((t.seq for t in run.begun.told), default=0), closing, legs)
-        ops = run.viewing.batch()
+        ops = [*run.viewing.batch(), *run.speech.leave(but_last=True)]
         run.slots, due = self.house.seen(self.ledger.finish(run.fence, run.caller, ops, run.slots, end))
         assert due == bool(self.waking[key]), f"Law 2: the end of a turn of {key} does not tell what is due: {not due}"
         assert not self.ledger.previews(run.begun.session), f"Law 6: a preview outlived its turn in {key}"
@@ -322,11 +322,11 @@ class Model:
         return -1, self.house.places.spoken("chat:1", run.begun.key, found[1])
 
     def _left(self, key: str, run: Running, closing: int | None) -> None:
-        """Law 6: the closing text left for the chat, or the very same text did so before."""
-        if closing is None or run.speech.last is None or (HOMES[key] or "").partition(":")[0] not in CHANNELS:
+        """Law 6: every part of the closing text left for the chat, or the very same text did so before."""
+        if closing is None or (HOMES[key] or "").partition(":")[0] not in CHANNELS:
             return
-        text = run.speech.last[1]
-        assert self._on_its_way(run.begun.root, HOMES[key], text), f"Law 6: {text!r} never left for {HOMES[key]}"
+        for _, text in run.speech.last:
+            assert self._on_its_way(run.begun.root, HOMES[key], text), f"Law 6: {text!r} never left for {HOMES[key]}"
 
     def _on_its_way(self, root: int, dest: str | None, text: str) -> bool:
         leaving = {part.claim for part in self.ledger.parts()}

@@ -13,8 +13,9 @@ def read(chunks: Iterable[str], names: tuple[str, ...] = ("a", "b"), addressed: 
     out: list[Piece] = []
     for piece in [*pieces, *reader.end()]:
         last = out[-1] if out else None
-        if isinstance(piece, Said) and isinstance(last, Said) and piece.dest is None and last.dest is None:
-            out[-1] = Said(None, last.text + piece.text)
+        same = isinstance(last, Said) and last.dest is None and not last.final
+        if isinstance(piece, Said) and isinstance(last, Said) and piece.dest is None and same:
+            out[-1] = Said(None, last.text + piece.text, piece.final)
         else:
             out.append(piece)
-    return out
+    return [Said(None, one.text) if isinstance(one, Said) and one.dest is None else one for one in out]

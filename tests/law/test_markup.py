@@ -26,8 +26,8 @@ def unknown(name: str, text: str, hint: str = "") -> Problem:
     return Problem("unknown", f"no destination is called {name!r}{hint}", text, NAMES)
 
 
-def unclosed(tag: str, text: str) -> Problem:
-    return Problem("unclosed", f"{tag} was never closed with </{tag.strip('<>').split()[0]}>", text, NAMES)
+def unclosed(tag: str, text: str, name: str | None = None) -> Problem:
+    return Problem("unclosed", f"{tag} was never closed with </{tag.strip('<>').split()[0]}>", text, NAMES, name)
 
 
 def unreadable(why: str, text: str) -> Problem:
@@ -49,12 +49,12 @@ def unreadable(why: str, text: str) -> Problem:
         ("entities", '<message to="cli">a &lt; b &amp;&amp; c</message>', [to("cli", "a &lt; b &amp;&amp; c")]),
         ("empty body", '<message to="cli"></message>', []),
         ("misspelt name", '<message to="wrok">hi</message>', [unknown("wrok", "hi")]),
-        ("unclosed", 'On it. <message to="work">hi', [home("On it. "), unclosed('<message to="work">', "hi")]),
+        ("unclosed", 'On it. <message to="work">hi', [home("On it. "), unclosed('<message to="work">', "hi", "work")]),
         ("single quotes", "<message to='cli'>hi</message>", [to("cli", "hi")]),
         ("upper case", '<MESSAGE TO="cli">hi</MESSAGE>', [to("cli", "hi")]),
         ("extra attribute", '<message id="7" to="cli" lang=en urgent>hi</message>', [to("cli", "hi")]),
         ("bare text beside blocks", 'On it.\n<message to="work">hi</message>\nSent.',
-         [home("On it.\n"), to("work", "hi"), home("\nSent.")]),
+         [home("On it.\n"), to("work", "hi"), home("Sent.")]),
     ],
 )  # fmt: skip
 def test_the_thirteen_shapes_of_x7_o6_l17(shape: str, text: str, want: list[Piece]) -> None:
@@ -88,6 +88,30 @@ def test_where_only_home_can_be_reached_text_is_text(text: str) -> None:
 )
 def test_the_name_is_read_in_every_way_to_write_an_attribute(tag: str, name: str) -> None:
     assert read(f"{tag}hi</message >", (name,)) == [to(name, "hi")]
+
+
+@pytest.mark.parametrize("written", ["work", " Work ", "WORK", "w\u014frk", "W\u004f\u0306RK"])
+def test_a_name_is_read_in_any_letters_as_long_as_only_one_is_meant(written: str) -> None:
+    names = ("cli", "w\u014frk" if "\u014f" in written or "\u0306" in written else "work")
+    assert read(f'<message to="{written}">hi</message>', names) == [to(names[1], "hi")]
+
+
+def test_a_name_that_may_mean_two_is_held_back_unless_it_is_written_as_one_of_them() -> None:
+    names = ("Work", "WORK")
+    assert read('<message to="WORK">hi</message>', names) == [to("WORK", "hi")]
+    [held] = read('<message to="work">hi</message>', names)
+    assert isinstance(held, Problem)
+    assert held.reason == "no destination is called 'work' (more than one is: 'Work', 'WORK')"
+
+
+def test_no_name_means_home_where_home_can_be_addressed() -> None:
+    assert read('<message to="">hi</message>', ("home", "cli")) == [to("home", "hi")]
+    assert read('<message to=" HOME ">hi</message>', ("home", "cli")) == [to("home", "hi")]
+
+
+def test_an_addressed_block_parts_what_stands_around_it_into_two_stretches() -> None:
+    text = 'one<message to="cli">x</message>two<message to="work"></message>\n\n  three <internal>y</internal>four'
+    assert read(text) == [home("one"), to("cli", "x"), home("two"), home("  three "), Internal("y"), home("four")]
 
 
 @pytest.mark.parametrize(
@@ -185,15 +209,14 @@ def test_an_empty_body_is_never_sent_and_no_problem(name: str, body: str) -> Non
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ('<message to="Work">x</message>', [unknown("Work", "x", " (names keep their case: 'work')")]),
         ('<message to="">x</message>', [unknown("", "x")]),
         ("<message to=nobody>x", [unclosed("<message to=nobody>", "x")]),
         ('<message to="work">a <message to="cli">b</message>',
          [unclosed('<message to="work">', 'a <message to="cli">b</message>')]),
-        ('<message to="work">```\n</message>', [unclosed('<message to="work">', "```\n</message>")]),
+        ('<message to="work">```\n</message>', [unclosed('<message to="work">', "```\n</message>", "work")]),
         ("hm <internal>x", [home("hm "), unclosed("<internal>", "x")]),
         ('<message to="work">hi <internal>x</message>',
-         [Internal("x</message>"), unclosed('<message to="work">', "hi")]),
+         [Internal("x</message>"), unclosed('<message to="work">', "hi", "work")]),
         ("<message to='work>secret</message>",
          [unreadable("the tag cannot be read", "<message to='work>secret</message>")]),
         ('<message to="work"cc="cli">secret',

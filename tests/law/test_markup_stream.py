@@ -77,7 +77,7 @@ def test_the_pieces_name_only_known_destinations_and_no_body_is_blank(text: str)
         (["a <mess", "ing"], ["a ", "<messing"]),
         (["x `co", "de` y"], ["x `co", "de` y"]),
         (["``", "`py\nco", "de"], ["``", "`py\nco", "de"]),
-        (["hi <message to=a>sec", "ret</message> yo"], ["hi ", " yo"]),
+        (["hi <message to=a>sec", "ret</message> yo"], ["hi ", "yo"]),
         (["<inter", "nal>no", "</internal>yes"], ["", "", "yes"]),
         (["`<message to=a>", "` it ", "is\n", "so"], ["`", "", "<message to=a>` it is\n", "so"]),
         (["\n\n", "Hi"], ["", "\n\nHi"]),

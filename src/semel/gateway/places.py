@@ -8,10 +8,11 @@ from typing import Any
 
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
+from semel.law.markup import HOME, match_name
 from semel.law.split import render_parts
 from semel.ledger.speak import Leg
 
-HOME = "home"
+__all__ = ["HOME", "Place", "Places", "can_stream"]
 
 
 def can_stream(caps: Caps) -> bool:
@@ -45,16 +46,24 @@ class Places:
         """The names this session may write, beside its home."""
         return tuple(n for n, d in self.destinations.items() if d.allows(session))
 
+    def called(self, session: str, home: str | None) -> dict[str, str]:
+        """What a session may write, by resolved destination; the first name is the one told."""
+        here = {home or f"session:{session}": HOME}
+        for name in self.names(session):
+            here.setdefault(self.destinations[name].resolved, name)
+        return here
+
     def resolve(self, session: str, home: str | None, to: str | None) -> Place:
         """What `to` means in this session. None, '' and 'home' are its home."""
-        if to is None or to.strip().lower() in ("", HOME):
-            return Place(home, True) if home else Place(None, problem=self._no_home(session))
-        wanted = to.strip()
+        wanted = (to or HOME).strip() or HOME
         if home is not None and wanted == home:
             return Place(home, True)
-        named = self.destinations.get(wanted) or self._by_fold(wanted)
-        if named is None or not named.allows(session):
+        name = match_name(wanted, (HOME, *self.names(session)))
+        if name == HOME:
+            return Place(home, True) if home else Place(None, problem=self._no_home(session))
+        if name is None:
             return Place(None, problem=f"no destination is named {wanted!r} here; {self._reachable(session, home)}")
+        named = self.destinations[name]
         return Place(named.resolved, named.resolved == home)
 
     @staticmethod
@@ -63,10 +72,6 @@ class Places:
         if dest is None:
             return Place(None, problem="it reached nobody, so nothing can follow it there")
         return Place(dest, dest == home)
-
-    def _by_fold(self, wanted: str) -> DestinationSettings | None:
-        same = [d for n, d in self.destinations.items() if n.casefold() == wanted.casefold()]
-        return same[0] if len(same) == 1 else None
 
     def _reachable(self, session: str, home: str | None) -> str:
         names = ([HOME] if home else []) + list(self.names(session))

@@ -6,13 +6,15 @@ is stored as something a user or an agent said (Law 4).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from semel.gateway import telling
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
+from semel.gateway.places import HOME
 from semel.gateway.received import Given
 from semel.gateway.telling import MARK, block, inert, marked
+from semel.law.markup import Problem
 from semel.law.memory import Difference, quote
 from semel.ledger.past import Spoken
 from semel.ledger.turns import Bound, Told
@@ -127,13 +129,17 @@ def resume(
     return [block(marked("your turn goes on; nobody typed this", "\n".join(f"- {x}" for x in lines) + "\n" + asked))]
 
 
-def _utterance(one: Utterance, last: bool) -> str:
-    """What was said, and what became of it; `last`: it is the newest text that was written at home."""
+def _utterance(one: Utterance, last: bool, names: Mapping[str, str] | None = None) -> str:
+    """What was said, and what became of it; `last`: it is the newest text that was written at home.
+
+    names: what the agent calls destinations, its home included.
+    """
     quoted = repr(inert(one.text))
     if one.cut and one.fate == "unsent":
         return f"{UNREACHED}: {quoted}"
     fate = _LEAVES if last and one.fate == "unsent" else _FATES[one.fate]
-    where = "" if one.home else f" to {inert(str(one.dest))}"
+    named = names.get(str(one.dest)) if names is not None else None
+    where = f" to {inert(named or str(one.dest))}" if named or not one.home else ""
     cut = ", up to where you were cut off" if one.cut else ""
     files = f" with {', '.join(inert(repr(name)) for name in one.files)}" if one.files else ""
     said = {"reaction": "reacted", "edit": "changed an earlier message to this"}.get(one.kind, "said")
@@ -169,12 +175,18 @@ def names_note(names: Sequence[str]) -> str:
     )
 
 
-def correction(problems: Sequence[str], names: Sequence[str]) -> list[Json]:
-    """Asked once per root: what was held back, and why."""
-    lines = [f"- {inert(p)}" for p in problems]
-    lines.append(f"- names you may write: {', '.join(names) or 'none'}")
-    lines.append("- nothing of this turn was delivered yet; write the message again, corrected")
-    return [block(marked("your text was held back; nobody typed this", "\n".join(lines)))]
+def correction(problems: Sequence[Problem], said: Sequence[Utterance], names: Mapping[str, str]) -> list[Json]:
+    """Asked once per root: what was held back, and why; what was said, where, and what became of it.
+
+    names: what the session may write, by resolved destination.
+    """
+    lines = [f"- not delivered, because {inert(one.reason)}: {inert(one.text)!r}" for one in problems]
+    lines += [f"- {_utterance(one, False, names)}" for one in said if not one.superseded]
+    if not said:
+        lines.append("- nothing of this turn was delivered yet")
+    lines.append(f"- names you may write: {', '.join(dict.fromkeys((HOME, *names.values())))}")
+    lines.append("- write again, corrected, what was not delivered; what was already said need not be said again")
+    return [block(marked("part of your text was held back; nobody typed this", "\n".join(lines)))]
 
 
 def history(entries: Sequence[Spoken], limit: int = HISTORY_CHARS) -> str | None:

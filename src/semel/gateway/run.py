@@ -89,6 +89,7 @@ class Run:
         self.cancelled_by: str | None = None
         self.patience: asyncio.TimerHandle | None = None
         self.corrected = begun.attempt > 1
+        self.uncorrected: list[str] = []  # why a text was held back, as the agent was told when it was asked again
         self.last_show = 0.0
         self.news = asyncio.Event()  # the stream told something, or the run is over
         self.over = False
@@ -233,8 +234,9 @@ class Run:
         while True:
             end = await self._follow()
             self._check_answered(end)
+            self._end_blocks(end)
             if self._correctable(end):
-                await self._correct()
+                await self._correct(end)
                 continue
             return await self._finish(end)
 
@@ -379,8 +381,10 @@ class Run:
         for item in found:
             slot = -item.id  # away from the slots of what streams
             self.viewing.pending += self.speech.begin(slot, item.text)
-            self.viewing.pending += self.speech.end(slot)
-        await self._finish(Answered("end_turn"))
+            self.viewing.pending += self.speech.end(slot, last=item is found[-1])
+        end = Answered("end_turn")
+        self._end_blocks(end)
+        await self._finish(end)
 
     async def show_now(self) -> None:
         """What was streamed before the agent died is shown: it is an entry, marked partial, from here on."""
@@ -388,41 +392,63 @@ class Run:
 
     async def end_cancelled(self) -> None:
         """The agent died, or did not answer, after a person stopped the turn."""
-        await self._finish(Answered("cancelled"))
+        end = Answered("cancelled")
+        self._end_blocks(end)
+        await self._finish(end)
+
+    def _end_blocks(self, end: Answered) -> None:
+        """The agent answered: what it was still saying ends here, and only now it is known what that says."""
+        self.ending = self.viewing.ending = True
+        end = _told_failure(end)
+        self.viewing.take(self.fold.end(end.stop, end.error))
 
     def _correctable(self, end: Answered) -> bool:
-        """House: what was held back may be corrected once per root, only if nothing of the turn was said."""
-        if self.corrected or self.cancelled_by or end.stop != "end_turn":
+        """House: what was held back may be corrected, once per root."""
+        if self.corrected or self.cancelled_by or _told_failure(end).stop not in ("end_turn", "max_tokens"):
             return False
-        return bool(self.speech.problems) and not self.speech.said and not self.slots.said
+        return bool(self.speech.problems)
 
-    async def _correct(self) -> None:
+    async def _correct(self, end: Answered) -> None:
+        """Tell the agent what was not delivered and what was, and ask once more for the former (Laws 5, 12)."""
         self.corrected = True
-        self.viewing.take(self.fold.end("end_turn"))
-        await self._show()
-        content = prompt.correction(self.speech.problems, self.names)
-        self.speech.problems = []
+        ops = [*self.viewing.batch(), *self.speech.leave(), *notices("answered", end, None, self.begun.attempt)]
+        problems, self.speech.problems = self.speech.problems, []
+        self.uncorrected = [problem.reason for problem in problems]
+        self.slots = await self.deps.record.write(show.correct, self.fence, self.caller(), ops, self.slots)
+        self.permissions.recorded(self.slots.items, self.slots.expired)
+        self.deps.kick()
+        said = await self.deps.record.read(utterances.list_of_root, self.begun.root, self.begun.home)
+        self._hold_back(said)
+        content = prompt.correction(problems, said, self.deps.places.called(self.begun.key, self.begun.home))
         self.viewing.take(self.fold.prompt(content[0]["text"]))
-        self.open, self.ending = 1, False
+        self.open, self.ending, self.viewing.ending = 1, False, False
         await self.live.conversation.prompt(content)
 
+    def _held(self) -> show.Notice | None:
+        """What people are told of a text that was held back for good; None: nothing was, or they see it there."""
+        reasons = [problem.reason for problem in self.speech.problems] or self.uncorrected
+        if not reasons or self.begun.home is None or is_local(self.begun.home):
+            return None
+        return show.Notice(f"Something the agent wrote was held back: {'; '.join(reasons)}.", "turn.held")
+
     async def _finish(self, end: Answered) -> bool:
-        self.ending = True
-        if end.error is None and (told := failure(end.meta)) is not None:
-            end = Answered("error", told, end.meta)  # an agent that tells of its failure only in `_meta`
-        self.viewing.take(self.fold.end(end.stop, end.error))
+        end = _told_failure(end)
         ops = self.viewing.batch() + self.permissions.cancel()
         event = self._event(end)
         if event == "errored" and await self._tried_again(ops, end):
             return True
         closing, legs = self.speech.closing()
+        ops += self.speech.leave(but_last=True)
         behind = await self._left_behind()
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.silence()
         ending = tuple(notices(event, end, self.cancelled_by, self.begun.attempt))
         reached = self.prompted and event != "errored"  # or it is told again
         upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
-        last = show.End(event, end.stop, end.error, upto, closing, legs, ending, behind)
+        held = self._held() if event == "answered" else None
+        last = show.End(
+            event, end.stop, end.error, upto, closing, legs, ending, behind, held, bool(self.speech.problems)
+        )  # fmt: skip
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due
 
@@ -455,11 +481,11 @@ class Run:
 
     async def afterwards(self, updates: Sequence[Update]) -> None:
         """What the agent told after its answer, while no turn runs: it is said, late, and shown now (Law 10)."""
-        self.speech.last = None
+        self.speech.last = []
         for one in updates:
             self.viewing.take(self.fold.update(one.data, replay=one.replay))
         self.viewing.take(self.fold.end("end_turn"))
-        ops = self.viewing.batch()
+        ops = [*self.viewing.batch(), *self.speech.leave(but_last=True)]
         if not ops:
             return
         closing, legs = self.speech.closing()
@@ -487,3 +513,9 @@ class Run:
         for signal in kept:
             self.live.signals.put_nowait(signal)
         self.permissions.close()
+
+
+def _told_failure(end: Answered) -> Answered:
+    """The end as it is: an agent may tell of its failure only in `_meta`."""
+    told = failure(end.meta) if end.error is None else None
+    return end if told is None else Answered("error", told, end.meta)

@@ -1,4 +1,9 @@
-"""From blocks to claims: what an agent's text says, to whom, and what of it may be previewed (Laws 5, 6)."""
+"""From blocks to claims: what an agent's text says, to whom, and what of it may be previewed (Laws 5, 6).
+
+A block is read as parts: each stretch of bare text and each addressed body is a claim of its own, in the order of the
+text. The claims are made when the block ends, since only then it is known what it says. A part for home is previewed
+while it grows, unless it may still turn out to repeat what was said there.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +17,52 @@ from semel.law.verbatim import Hold, normal
 from semel.ledger import show
 from semel.ledger.speak import Leg, Say
 
+PART = 1 << 32
+"""The slots of a block's parts are so far apart: the fold's own numbers stay far below."""
+
+
+@dataclass
+class HomePart:
+    """Text of a block for home. `at_once`: its destination was named, so that it does not wait for the closing text."""
+
+    slot: int
+    hold: Hold
+    at_once: bool = False
+    texts: list[str] = field(default_factory=list)
+    shown: bool = False
+    waiting: str = ""
+    previewed: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
 
 @dataclass
 class Block:
-    """A block while it streams in."""
+    """A block while it streams in. `one_message`: the agent gave it an id, so that whatever joins it belongs to it."""
 
     slot: int
     reader: Reader
-    hold: Hold
-    home: list[str] = field(default_factory=list)
-    says: list[Say] = field(default_factory=list)
-    shown: bool = False
-    waiting: str = ""
-    seen: list[str] = field(default_factory=list)  # what of it was previewed
+    one_message: bool = False
+    parts: list[HomePart | Say] = field(default_factory=list)  # whose claims are not made yet
+    stretch: HomePart | None = None  # the bare text that may go on
+    slots: int = 0  # given to its parts so far
+    fed: list[str] = field(default_factory=list)
+    claimed: int = 0  # characters of it whose claims are made
+    previewed: list[str] = field(default_factory=list)
 
     @property
-    def home_text(self) -> str:
-        return "".join(self.home)
+    def shown(self) -> bool:
+        return any(part.shown for part in self.at_home())
+
+    def at_home(self) -> list[HomePart]:
+        return [part for part in self.parts if isinstance(part, HomePart)]
+
+    def next_slot(self) -> int:
+        """The slot of the next part; the first one has the block's own."""
+        self.slots += 1
+        return self.slot + (self.slots - 1) * PART
 
 
 class Speech:
@@ -52,10 +86,12 @@ class Speech:
         self.whole = whole
         self.addressed = bool(names)
         self.open: dict[int, Block] = {}
-        self.last: tuple[int, str] | None = None  # slot and text of the last block that said something at home
-        self._before_last: list[tuple[int, str]] = []
+        self.last: list[tuple[int, str]] = []  # slots and texts that the last block said at home
+        self._before_last: list[list[tuple[int, str]]] = []
+        self._slots: dict[int, list[int]] = {}  # the slots of each block's parts at home
         self.originals: set[str] = set()  # verbatim forms that a block may turn out to repeat
-        self.problems: list[str] = []
+        self.problems: list[Problem] = []  # what was held back, and the agent was not asked to correct
+        self.held = 0  # how much was held back at all
         self.said = 0  # claims that were made, other than problems
         self._seen: list[str] = []
         self.hold_back(self.quiet)
@@ -63,49 +99,79 @@ class Speech:
     def hold_back(self, texts: Iterable[str]) -> None:
         """Texts already said to the home in this root: a block that may repeat one is not previewed (Law 5)."""
         self.originals.update(normal(t) for t in texts)
+        for part in (part for block in self.open.values() for part in block.at_home() if not part.shown):
+            part.hold = Hold(self.originals)
+            part.waiting = part.hold.feed(part.text)
 
     # ------------------------------------------------------------ a block
 
-    def begin(self, slot: int, text: str = "") -> list[show.Op]:
-        """A block begins."""
-        names = (HOME, *self.names) if self.addressed else ()
-        self.open[slot] = Block(slot, Reader(self.addressed, names), Hold(self.originals))
+    def begin(self, slot: int, text: str = "", one_message: bool = False) -> list[show.Op]:
+        """A block begins. `one_message`: the agent gave it an id."""
+        self.open[slot] = Block(slot, self._reader(), one_message)
         return self.grow(slot, text) if text else []
+
+    def _reader(self) -> Reader:
+        return Reader(self.addressed, (HOME, *self.names, *([self.home] if self.home else [])))
 
     def grow(self, slot: int, text: str) -> list[show.Op]:
         """It streams on."""
         block = self.open.get(slot)
         if block is None:
             return []
+        block.fed.append(text)
         return self._pieces(block, block.reader.feed(text))
 
     def _pieces(self, block: Block, pieces: Sequence[Piece]) -> list[show.Op]:
         out: list[show.Op] = []
         for piece in pieces:
-            if isinstance(piece, Said) and piece.dest in (None, HOME):
-                out += self._at_home(block, piece.text, whole=piece.dest == HOME)
-            elif isinstance(piece, Said):
-                block.says.append(self._elsewhere(piece))
-            elif isinstance(piece, Problem):
-                block.says.append(self._problem(piece))
-            elif isinstance(piece, Internal):
+            if isinstance(piece, Internal):
                 continue
+            if isinstance(piece, Said) and piece.dest is None:
+                out += self._bare(block, piece)
+            elif (name := _meant(piece)) is not None and self._is_home(name):
+                part = self._add_part(block, at_once=name != HOME)
+                out += self._grow_part(block, part, piece.text)
+            elif isinstance(piece, Said):
+                block.parts.append(self._elsewhere(piece))
+            else:
+                block.parts.append(self._problem(piece))
         return out
 
-    def _at_home(self, block: Block, text: str, whole: bool) -> list[show.Op]:
-        if whole and block.home and not block.home_text.endswith("\n"):
-            text = "\n\n" + text  # an addressed message beside bare text: markup parted them, a break does now
-        block.home.append(text)
+    def _bare(self, block: Block, piece: Said) -> list[show.Op]:
+        if piece.final:
+            block.stretch = None
+            return []
+        if block.stretch is None:
+            block.stretch = self._add_part(block)
+        return self._grow_part(block, block.stretch, piece.text)
+
+    def _add_part(self, block: Block, at_once: bool = False) -> HomePart:
+        part = HomePart(block.next_slot(), Hold(self.originals), at_once)
+        block.parts.append(part)
+        return part
+
+    def _grow_part(self, block: Block, part: HomePart, text: str) -> list[show.Op]:
+        part.texts.append(text)
         if self.whole:
             return []
-        ready = block.waiting + block.hold.feed(text)
-        if not block.shown and not ready.strip():
-            block.waiting = ready  # blank beginnings are no preview of anything yet
+        return self._preview(block, part, part.hold.feed(text))
+
+    def _preview(self, block: Block, part: HomePart, text: str) -> list[show.Op]:
+        """What may be seen of a part now."""
+        ready = part.waiting + text
+        if not part.shown and not ready.strip():
+            part.waiting = ready  # blank beginnings are no preview of anything yet
             return []
-        block.waiting, block.shown = "", True
-        block.seen.append(ready)
-        self._seen = block.seen
-        return [show.Preview(block.slot, ready)] if ready else []
+        if not part.shown and block.previewed:
+            block.previewed.append("\n\n")  # a message of its own, seen below the one before it
+        part.waiting, part.shown = "", True
+        part.previewed.append(ready)
+        block.previewed.append(ready)
+        self._seen = block.previewed
+        return [show.Preview(part.slot, ready)] if ready else []
+
+    def _is_home(self, name: str) -> bool:
+        return name == HOME or self.places.resolve(self.session, self.home, name).home
 
     def _elsewhere(self, piece: Said) -> Say:
         place = self.places.resolve(self.session, self.home, piece.dest)
@@ -114,65 +180,138 @@ class Speech:
         return Say("block", piece.text, place.dest, home=place.home, legs=legs, problem=place.problem)
 
     def _problem(self, piece: Problem) -> Say:
-        self.problems.append(piece.reason)
+        self.problems.append(piece)
+        self.held += 1
         return Say("block", piece.text, None, problem=piece.reason)
 
     def replace(self, slot: int, text: str) -> list[show.Op]:
-        """The fold recognised a re-delivery: the block's text is this."""
+        """The fold recognised a re-delivery: the block's text is this. What was claimed of it stays."""
         old = self.open.get(slot)
         if old is None:
             return []
-        self.begin(slot)
-        ops = self.grow(slot, text)
-        if not old.shown:
-            return ops
-        self.open[slot].shown = True
-        return [show.Replace(slot, "".join(self.open[slot].seen))]
+        claimed = "".join(old.fed)[: old.claimed]
+        claimed = claimed if text.startswith(claimed) else ""
+        shown = {part.slot for part in old.at_home() if part.shown}
+        new = self.open[slot] = Block(slot, self._reader(), old.one_message, slots=old.slots - len(old.at_home()))
+        new.reader.feed(claimed)
+        new.fed, new.claimed = [claimed], len(claimed)
+        ops = self.grow(slot, text.removeprefix(claimed))
+        previews = [op for op in ops if isinstance(op, show.Preview) and op.slot not in shown]
+        return [*(self._replaced(new, n) for n in sorted(shown)), *previews]
 
-    def end(self, slot: int, partial: bool = False) -> list[show.Op]:
-        """The block is over: its claims are made."""
+    def _replaced(self, block: Block, slot: int) -> show.Op:
+        """A part that was shown is this now; nothing, where the new text has no such part."""
+        part = next((part for part in block.at_home() if part.slot == slot), None)
+        if part is None:
+            part = HomePart(slot, Hold(()))
+            block.parts.append(part)
+            block.slots = max(block.slots, (slot - block.slot) // PART + 1)
+        part.shown = True
+        return show.Replace(slot, "".join(part.previewed))
+
+    def end(self, slot: int, partial: bool = False, last: bool = False) -> list[show.Op]:
+        """The block is over: its claims are made. `last`: with its turn."""
         block = self.open.pop(slot, None)
         if block is None:
             return []
-        ops = self._pieces(block, block.reader.end())
-        text = block.home_text
-        says = list(block.says)
-        if text.strip():
-            says.insert(0, self._say_home(text))
-            if self.last is not None:
-                self._before_last.append(self.last)
-            self.last = (slot, text)
-            self.said += 1
-        if not says and not block.shown:
-            return ops
-        return [*ops, show.Block(slot, tuple(says), partial)]
+        return self._pieces(block, block.reader.end()) + self._claims(block, block.parts, partial, last)
 
-    def _say_home(self, text: str) -> Say:
+    def _claims(
+        self, block: Block, parts: Sequence[HomePart | Say], partial: bool = False, last: bool = False
+    ) -> list[show.Op]:
+        """The claims of these parts, each for itself, in the order of the text."""
+        out: list[show.Op] = []
+        spoken: list[tuple[int, str]] = []
+        final = next((part for part in reversed(parts) if isinstance(part, HomePart)), None)
+        for n, part in enumerate(parts):
+            if isinstance(part, Say):
+                out.append(show.Block(block.next_slot(), (part,)))
+                continue
+            cut = partial and part is final
+            if part.text.strip():
+                at_once = any(isinstance(one, HomePart) and one.at_once for one in parts[n:])
+                out.append(show.Block(part.slot, (self._say_home(part.text, at_once, last),), cut))
+                spoken.append((part.slot, part.text))
+            elif part.shown:
+                out.append(show.Block(part.slot, (), cut))
+        if spoken:
+            self._spoke(block.slot, spoken)
+        return out
+
+    def _spoke(self, slot: int, spoken: list[tuple[int, str]]) -> None:
+        if self.last:
+            self._before_last.append(self.last)
+        self.last = spoken
+        self._slots.setdefault(slot, []).extend(n for n, _ in spoken)
+        self.said += len(spoken)
+
+    def _say_home(self, text: str, at_once: bool = False, last: bool = False) -> Say:
         if self.home is None:
             # No home: the transcript is the delivery (glossary). The claim goes to the session itself.
-            return Say("block", text, f"session:{self.session}", quiet=self.quiet)
-        legs = self.places.spoken(self.home, self.session, text) if self.places.narrates_all(self.home) else ()
-        return Say("block", text, self.home, legs=legs, quiet=self.quiet)
+            return Say("block", text, f"session:{self.session}", quiet=self.quiet, last=last)
+        leaves = at_once or self.places.narrates_all(self.home)
+        legs = self.places.spoken(self.home, self.session, text) if leaves else ()
+        return Say("block", text, self.home, legs=legs, quiet=self.quiet, last=last)
+
+    # ------------------------------------------------------------ another prompt joins the turn
+
+    def join(self) -> list[show.Op]:
+        """Another prompt is about to join the turn: what ends from here on is no echo of what was said until now.
+
+        A block that is open ends here, unless the agent's own message id says that it goes on; where it repeats to the
+        letter what was said, it is that echo, and goes on as other text.
+        """
+        originals, self.originals = self.originals, {normal(word) for word in self.quiet}
+        return [op for block in self.open.values() for op in self._join(block, originals)]
+
+    def _join(self, block: Block, originals: set[str]) -> list[show.Op]:
+        stretch = block.stretch
+        repeats = stretch is not None and not stretch.shown and normal(stretch.text) in originals
+        if block.one_message and not repeats:
+            return [] if stretch is None else self._held_no_longer(block, stretch)
+        ops = self._claims(block, block.parts)
+        if ops and not block.one_message:
+            ops += self.leave()
+        block.parts, block.stretch = [], None
+        block.claimed = sum(map(len, block.fed)) - block.reader.waiting
+        return ops
+
+    def _held_no_longer(self, block: Block, part: HomePart) -> list[show.Op]:
+        if part.shown or self.whole:
+            return []
+        part.hold, part.waiting = Hold(self.originals), ""
+        return self._preview(block, part, part.hold.feed(part.text))
+
+    # ------------------------------------------------------------ the turn
 
     def silence(self) -> list[show.Op]:
         """Where a quiet word is understood, an answer without any text is one, too."""
-        if not self.quiet or self.said or self.problems:
+        if not self.quiet or self.said or self.held:
             return []
         return [show.Block(-1, (self._say_home(""),))]
 
     def supersede(self, slot: int) -> list[show.Op]:
         """The agent said the block again in full: it stays in the record, marked, and is not the closing text."""
-        self._before_last = [b for b in self._before_last if b[0] != slot]
-        if self.last is not None and self.last[0] == slot:
-            self.last = self._before_last.pop() if self._before_last else None
-        return [show.Supersede(slot)]
+        block = self.open.get(slot)
+        slots = self._slots.get(slot, []) + ([part.slot for part in block.at_home()] if block else []) or [slot]
+        self._before_last = [b for b in self._before_last if b[0][0] not in slots]
+        if self.last and self.last[0][0] in slots:
+            self.last = self._before_last.pop() if self._before_last else []
+        return [show.Supersede(one) for one in slots]
 
     def closing(self) -> tuple[int | None, tuple[Leg, ...]]:
-        """The closing text's slot, and the parts it leaves in where only it is delivered."""
-        if self.last is None or self.home is None or self.places.narrates_all(self.home):
+        """The slot of the last part of the closing text, and the parts it leaves in where only that is delivered."""
+        if not self.last or self.home is None or self.places.narrates_all(self.home):
             return None, ()
-        slot, text = self.last
+        slot, text = self.last[-1]
         return slot, self.places.spoken(self.home, self.session, text)
+
+    def leave(self, but_last: bool = False) -> list[show.Op]:
+        """What was said last leaves, where only closing texts do. `but_last`: its last part is for `closing`."""
+        if self.home is None or self.places.narrates_all(self.home) or not self.places.outgoing(self.home):
+            return []
+        parts = self.last[:-1] if but_last else self.last
+        return [show.Leave(slot, self.places.spoken(self.home, self.session, text)) for slot, text in parts]
 
     @property
     def streaming(self) -> bool:
@@ -183,6 +322,11 @@ class Speech:
         """What was previewed so far of the block that streams now, or streamed last; None: nothing was."""
         seen = self._seen
         return partial(_joined, seen, len(seen)) if seen else None
+
+
+def _meant(piece: Piece) -> str | None:
+    """The name of the destination a piece is for: also one that was never closed, where that is certain."""
+    return piece.dest if isinstance(piece, Said) else piece.to if isinstance(piece, Problem) else None
 
 
 def _joined(texts: Sequence[str], first: int) -> str:

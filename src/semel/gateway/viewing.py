@@ -55,6 +55,7 @@ class Viewing:
         self.taken: set[str] = set()  # tool calls that a tools/call was bound to
         self.turns: dict[str, int] = {}  # tool call id -> the turn that announced it (Law 10)
         self.turn = 0
+        self.ending = False  # the turn's last answer is there: what ends now ends with it
         self.seen: set[str] = set()  # kinds of what this turn's agent told so far; "queued": prose that says only that
         self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
         self.pending: list[show.Op] = []
@@ -63,6 +64,7 @@ class Viewing:
         """A turn begins. What earlier turns showed last keeps its slots: an agent may still tell of it, late."""
         self.speech = speech
         self.turn = turn
+        self.ending = False
         self.seen = set()
         self.kinds = dict([one for one in self.kinds.items() if one[1] != "message"][-LATE:])
         self.outputs = {slot: self.outputs[slot] for slot in self.kinds if slot in self.outputs}
@@ -132,7 +134,7 @@ class Viewing:
         if op.kind == "message":
             if fields.get("role") == "agent":
                 self.kinds[op.id] = "message"
-                self.pending += self.speech.begin(op.id, text)
+                self.pending += self.speech.begin(op.id, text, one_message="message_id" in fields)
             return
         if op.kind in _ABOUT:
             self.kinds[op.id] = op.kind
@@ -213,7 +215,7 @@ class Viewing:
         if kind == "message":
             if text is not None:
                 self.pending += self.speech.replace(op.id, text)
-            self.pending += self.speech.end(op.id, partial=bool(fields.get("partial")))
+            self.pending += self.speech.end(op.id, partial=bool(fields.get("partial")), last=self.ending)
             return
         if kind == "tool":
             self.inputs[op.id].update(fields)

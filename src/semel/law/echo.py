@@ -8,7 +8,9 @@ Only claims of one root with one resolved destination and one verbatim digest ar
    utterance is an echo of the k-th that the earlier attempts said, by tool or by block, in whatever mixture.
    An attempt that resumes knows what was said, and consumes nothing. Nor does a block that only repeats a tool
    call of its own attempt: it was no utterance the first time either.
-4. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
+4. Once the agent was asked to correct a text that was held back, and told what was delivered, the k-th equal text is an
+   echo of the k-th block that this attempt had said until then: it was not to be said again.
+5. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
 
 An original must still stand: one that was refused, or of which a part was rejected or dropped, has no echoes.
 A reaction or an edit claims no text: it is neither judged here nor an original.
@@ -63,16 +65,20 @@ def original(
     attempt: Attempt,
     earlier: Sequence[Earlier],
     more: bytes | None = None,
+    corrected: int | None = None,
 ) -> int | None:
     """The id of the claim that a new one is an echo of; None: it is said.
 
     `turn` is the attempt of the new claim, and `attempt` how that attempt began; `earlier` is in the order of
-    judging, this attempt's own claims included.
+    judging, this attempt's own claims included. `corrected`: the newest claim when the agent of this attempt was
+    asked to correct a text.
     """
     said = {e.id: e for e in earlier if e.outcome == "said" and e.stands and e.how != "notice"}
     copy = None
     if how != "tool":
         copy = _sent_by_tool((e for e in earlier if e.turn == turn), said)
+    if copy is None and corrected is not None:
+        copy = _said_before_correction(turn, corrected, earlier, said.values())
     if copy is None and attempt in ("restart", "recall"):
         copy = _lost_copy(turn, more, earlier, said.values())
     if copy is None and how != "tool":
@@ -85,6 +91,15 @@ def _lost_copy(turn: int | None, more: bytes | None, earlier: Iterable[Earlier],
     repeated = {e.echo_of for e in earlier if e.turn == turn and e.outcome == "echo"}
     lost = (e for e in said if e.turn != turn and e.more == more and e.id not in repeated)
     return next((e.id for e in lost), None)
+
+
+def _said_before_correction(
+    turn: int | None, corrected: int, earlier: Iterable[Earlier], said: Iterable[Earlier]
+) -> int | None:
+    """The first block of this attempt from before the correction that was not repeated since."""
+    repeated = {e.echo_of for e in earlier if e.turn == turn and e.outcome == "echo" and e.id > corrected}
+    told = (e for e in said if e.turn == turn and e.how == "block" and e.id <= corrected and e.id not in repeated)
+    return next((e.id for e in told), None)
 
 
 def _sent_by_tool(earlier: Iterable[Earlier], said: Mapping[int, Earlier]) -> int | None:

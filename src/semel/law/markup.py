@@ -5,11 +5,12 @@ Where a session may reach only its home, text is text and nothing is markup. Whe
 - `<message to="name">body</message>` goes to that destination. Tags in any case of letters; the name in double,
   single or no quotes, with XML entities decoded; further attributes are ignored.
 - `<internal>...</internal>` stays inside, also within a body.
-- Everything else goes home, a `<message>` without attributes and a stray closing tag included.
+- Everything else goes home, a `<message>` without attributes and a stray closing tag included. An addressed block
+  parts what stands before it from what stands behind it: two stretches of bare text.
 - Code fences and code spans are text. Within a body, a complete `<message to=...>...</message>` is an example and
   part of the body; within `<internal>`, everything is internal.
 - An empty body is never sent. A name that nobody has, a block that is never closed and a tag that was begun and
-  cannot be read become a Problem, with the text that was held back.
+  cannot be read become a Problem, with the text that was held back. Names are read as `match_name` reads them.
 
 Law 8: only markup is removed. No character of a body is changed or decoded. The white space that pads a body
 inside its tags belongs to the markup: blank space before its first and after its last visible character, but not
@@ -22,12 +23,19 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .compose import nfc
 from .tags import Lexer, Tag
+
+HOME = "home"
+"""The name of every session's own destination."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """Text for a destination: home (`dest` None), as it streams in, or a named one, whole (`final`)."""
+    """Text for a destination: home (`dest` None), as it streams in, or a named one, whole (`final`).
+
+    An empty text for home that is `final` ends a stretch of bare text: what follows stands by itself.
+    """
 
     dest: str | None
     text: str
@@ -43,12 +51,16 @@ class Internal:
 
 @dataclass(frozen=True)
 class Problem:
-    """Text that was held back. `reason` is a clause for people and the agent; `names` are the destinations."""
+    """Text that was held back. `reason` is a clause for people and the agent; `names` are the destinations.
+
+    `to`: the name of the destination it was meant for, where nothing in the text may be meant for another one.
+    """
 
     kind: Literal["unknown", "unclosed", "unreadable"]
     reason: str
     text: str
     names: tuple[str, ...] = ()
+    to: str | None = None
 
 
 Piece = Said | Internal | Problem
@@ -56,10 +68,11 @@ Piece = Said | Internal | Problem
 
 @dataclass
 class _Region:
-    """What an opening tag began. `depth` counts the blocks open in it, itself included."""
+    """What an opening tag began. `depth` counts the blocks open in it, itself included; `nests`: there were others."""
 
     tag: Tag
     depth: int = 1
+    nests: bool = False
     parts: list[str] = field(default_factory=list)
 
     @property
@@ -146,9 +159,18 @@ class Reader:
         if tag.kind == "close":
             self._text(tag.raw)
             return
-        self._home.removed()
+        if tag.name == "message" and tag.kind != "empty":
+            self._end_stretch()
+        else:
+            self._home.removed()
         if tag.kind != "empty":
             self._open(tag)
+
+    def _end_stretch(self) -> None:
+        """An addressed block begins: the bare text behind it is another stretch."""
+        if self._home.begun:
+            self._add(Said(None, "", final=True))
+        self._home = _Home(cut=True)
 
     def _internal_in_body(self, tag: Tag) -> None:
         if tag.kind == "open":
@@ -165,6 +187,7 @@ class Reader:
         region = self._regions[-1]
         if tag.name == name:
             region.depth += {"open": 1, "close": -1}.get(tag.kind, 0)
+            region.nests = region.nests or tag.kind != "close"
         if region.depth or region.tag.kind == "broken":
             region.parts.append(tag.raw)
         if not region.depth:
@@ -181,8 +204,8 @@ class Reader:
             self._add(Internal(text))
         elif not (body := unpadded(text)):
             return
-        elif tag.to in self._names:
-            self._add(Said(tag.to, body, final=True))
+        elif (name := match_name(tag.to, self._names)) is not None:
+            self._add(Said(name, body, final=True))
         else:
             self._problem("unknown", self._nobody(tag.to), body)
 
@@ -193,35 +216,38 @@ class Reader:
         elif tag.name == "internal" and self._regions:
             self._add(Internal(region.text))
         elif text := unpadded(region.text):
-            self._problem("unclosed", f"{_short(tag.raw)} was never closed with </{tag.name}>", text)
+            name = match_name(tag.to, self._names) if tag.name == "message" and not region.nests else None
+            self._problem("unclosed", f"{_short(tag.raw)} was never closed with </{tag.name}>", text, name)
 
-    def _problem(self, kind: Literal["unknown", "unclosed", "unreadable"], reason: str, text: str) -> None:
-        self._add(Problem(kind, reason, text, self._names))
+    def _problem(
+        self, kind: Literal["unknown", "unclosed", "unreadable"], reason: str, text: str, to: str | None = None
+    ) -> None:
+        self._add(Problem(kind, reason, text, self._names, to))
 
     def _nobody(self, to: str) -> str:
-        near = next((name for name in self._names if name.casefold() == to.casefold()), None)
-        hint = f" (names keep their case: {near!r})" if near else ""
+        near = [repr(name) for name in self._names if _folded(name) == _folded(to)]
+        hint = f" (more than one is: {', '.join(near)})" if near else ""
         return f"no destination is called {_short(to)!r}{hint}"
 
 
 class _Home:
     """The text that goes home, and the white space in it that may turn out to be padding."""
 
-    def __init__(self) -> None:
-        self._begun = False  # something visible was passed on
-        self._cut = False  # markup was removed since
+    def __init__(self, cut: bool = False) -> None:
+        self.begun = False  # something visible was passed on
+        self._cut = cut  # markup was removed since
         self._gap: list[str] = []
 
     def text(self, text: str) -> str:
-        if self._begun and not self._cut:
+        if self.begun and not self._cut:
             return text
         if not text or text.isspace():
             self._gap.append(text)
             return ""
         text = "".join(self._gap) + text
-        if self._cut and not self._begun:
+        if self._cut and not self.begun:
             text = _lead_off(text)
-        self._begun, self._cut, self._gap = True, False, []
+        self.begun, self._cut, self._gap = True, False, []
         return text
 
     def removed(self) -> None:
@@ -229,6 +255,22 @@ class _Home:
 
     def end(self) -> str:
         return "" if self._cut else "".join(self._gap)
+
+
+def match_name(wanted: str, names: Collection[str]) -> str | None:
+    """Which of the names is meant: this very one, or the only one in other letters; no name at all means home.
+
+    Tools and blocks read names alike by this. None: nobody is called so, or more than one are.
+    """
+    wanted = wanted.strip() or HOME
+    if wanted in names:
+        return wanted
+    same = [name for name in names if _folded(name) == _folded(wanted)]
+    return same[0] if len(same) == 1 else None
+
+
+def _folded(name: str) -> str:
+    return nfc(name.strip()).casefold()
 
 
 def unpadded(body: str) -> str:

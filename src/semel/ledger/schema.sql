@@ -120,6 +120,7 @@ CREATE TABLE turn(
   error TEXT,
   retry_at INTEGER,                -- it failed for a passing reason: when it is tried again
   stopped TEXT,                    -- who wanted it stopped, while it ran
+  corrected INTEGER,               -- the newest claim when its agent was asked to correct what was held back
   started INTEGER NOT NULL,
   ended INTEGER,
   UNIQUE(session, epoch)

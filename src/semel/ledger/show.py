@@ -110,7 +110,15 @@ class Reserve:
     leg: speak.Leg
 
 
-Op = Reserve | About | Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
+@dataclass(frozen=True)
+class Leave:
+    """What was said in `slot` leaves in these parts, where only closing texts do. Once: it may have left before."""
+
+    slot: int
+    legs: tuple[speak.Leg, ...]
+
+
+Op = Leave | Reserve | About | Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,8 @@ def announces(op: Op) -> bool:
     """Whether people at home may be told something by it, that has to leave."""
     if isinstance(op, ItemOpen):
         return op.announce is not None
+    if isinstance(op, Leave):
+        return True
     return isinstance(op, ItemSet) and _is_over(op)
 
 
@@ -259,6 +269,9 @@ class _Apply:
     def on_Notice(self, op: Notice) -> None:
         turns.notice(self.tx, self.caller.session, op.text, turn=self.caller.turn, kind=op.kind, tell=op.tell)
 
+    def on_Leave(self, op: Leave) -> None:
+        _deliver_closing(self.tx, self.claims, op.slot, op.legs)
+
     def on_Reserve(self, op: Reserve) -> None:
         who, leg = self.caller, op.leg
         plain = speak.unfilled(leg, speak.answered(self.tx, who.root, leg))
@@ -278,6 +291,16 @@ def show(tx: Tx, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], sl
     return _Apply(tx, caller, slots).all(ops)
 
 
+def correct(tx: Tx, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
+    """The last batch before the agent is asked to correct what was held back. Raises Fenced.
+
+    What it says again from here on, to the letter, is an echo (Law 5).
+    """
+    after = show(tx, fence, caller, ops, slots)
+    tx.run("turn_corrected", id=fence.turn)
+    return after
+
+
 @dataclass(frozen=True)
 class Behind:
     """What a lost attempt said last at home. Where the attempt that ends adds nothing, it is the answer.
@@ -294,6 +317,7 @@ class End:
     """How a turn ends. `closing`: the slot of its closing text, and the parts that text leaves in.
 
     `notices`: what people are told of the end. It stands, and leaves, behind everything that was said.
+    `held` is one of them, unless the agent said something else when it was asked to correct its text.
     """
 
     event: law.Event
@@ -304,6 +328,8 @@ class End:
     legs: tuple[speak.Leg, ...] = ()
     notices: tuple[Notice, ...] = ()
     behind: Behind | None = None
+    held: Notice | None = None  # what people are told of a text that was held back for good
+    held_again: bool = False  # it was held back after the agent was asked to correct it, or was not asked
 
 
 def finish(
@@ -312,10 +338,11 @@ def finish(
     """The turn's last batch and its end, in one transaction. True: another turn is due at once (Law 2)."""
     row = turns.check(tx, fence)
     after = _Apply(tx, caller, slots).all(ops)
-    leaves = _deliver_closing(tx, after, end.closing, end.legs)
+    leaves = _deliver_closing(tx, after.claims, end.closing, end.legs)
     behind = None if leaves else _deliver_behind(tx, row, fence.turn, end.behind)
     turns.close_entries(tx, fence.session, fence.turn)
-    after = _Apply(tx, caller, after).all(end.notices)
+    held = end.held if end.held_again or not turns.said_since_corrected(tx, fence.turn) else None
+    after = _Apply(tx, caller, after).all([held, *end.notices] if held is not None else end.notices)
     turns.close_reserved(tx, row, caller.root)
     _rest_items(tx, fence.session)
     if end.event == "answered" and end.stop == "end_turn" and not tx.value("claims_in_root", root=caller.root):
@@ -354,7 +381,7 @@ def late(
 ) -> Slots:
     """What an agent told after its turn had ended: late claims of that turn, said (Law 10)."""
     after = _Apply(tx, caller, slots).all(ops)
-    _deliver_closing(tx, after, closing, legs)
+    _deliver_closing(tx, after.claims, closing, legs)
     row = tx.one("session_by_id", id=caller.session)
     assert row is not None
     if row.turn is None:
@@ -362,9 +389,9 @@ def late(
     return after
 
 
-def _deliver_closing(tx: Tx, after: Slots, closing: int | None, legs: tuple[speak.Leg, ...]) -> bool:
+def _deliver_closing(tx: Tx, claims: Mapping[int, int], closing: int | None, legs: tuple[speak.Leg, ...]) -> bool:
     """Where only the closing text is delivered, it leaves now that it is known which one it is. False: it had left."""
-    claim = after.claims.get(closing) if closing is not None else None
+    claim = claims.get(closing) if closing is not None else None
     return claim is not None and bool(legs) and speak.deliver(tx, claim, legs)
 
 

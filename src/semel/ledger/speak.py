@@ -43,6 +43,7 @@ class Say:
     problem: str = ""
     quiet: tuple[str, ...] = ()  # words that say nothing
     shown: int | None = None  # seq of the live entry that previewed it
+    last: bool = False  # it ends with its turn
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,13 @@ def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | 
         return None
     rows = tx.all("claims_of_text", root=caller.root, dest=what.dest, digest=digest)
     earlier = [echo.Earlier(r.id, r.how, r.turn, r.outcome, stands=not r.gone, echo_of=r.echo_of) for r in rows]
-    return echo.original(how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier)
+    if not earlier:
+        return None
+    marks = tx.one("turn_marks", turn=caller.turn)
+    corrected = marks.corrected if marks is not None else None
+    return echo.original(
+        how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier, corrected=corrected
+    )  # fmt: skip
 
 
 def _claim(

@@ -338,6 +338,11 @@ def notice(tx: Tx, session: int, text: str, *, turn: int | None = None, kind: st
     return entries.add_entry(tx, session, role="notice", text=text, turn=turn, tell=tell, more={"kind": kind})
 
 
+def said_since_corrected(tx: Tx, turn: int) -> bool:
+    """Whether a turn said something after its agent was asked to correct a text."""
+    return bool(tx.value("turn_said_since_corrected", turn=turn))
+
+
 def asked(tx: Tx, fence: Fence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
     """A process that was just started is about to be asked: how, and what it calls this conversation."""
     check(tx, fence)

@@ -41,6 +41,19 @@ UPDATE turn SET how = :how, spawn = :spawn WHERE id = :id AND state = 'running'
 -- tool calls that started (Law 9)
 UPDATE turn SET tools = tools + :n WHERE id = :id
 
+-- name: turn_corrected
+-- its agent is asked to correct what was held back; what is said again from here on is an echo (Law 5)
+UPDATE turn SET corrected = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id AND state = 'running'
+
+-- name: turn_marks
+-- the claims that were the newest ones when something happened that says what may be an echo (Law 5)
+SELECT corrected FROM turn WHERE id = :turn
+
+-- name: turn_said_since_corrected
+-- whether anything was said after its agent was asked to correct what was held back
+SELECT 1 FROM turn t JOIN claim c ON c.root = t.root
+WHERE t.id = :turn AND c.turn = t.id AND c.id > t.corrected AND c.outcome = 'said' AND c.how IN ('tool', 'block') LIMIT 1
+
 -- name: turn_of_spawn
 -- the newest turn a process worked on
 SELECT t.id, t.session, t.epoch, t.chapter, t.root, t.attempt, t.how, t.state, t.tools, t.spawn, t.stop, t.error, t.retry_at, t.started, t.ended
