@@ -64,7 +64,7 @@ async def _shows(w: World, text: str) -> bool:
 
 async def test_what_never_reached_anybody_is_told_as_that(tmp_path: Path) -> None:
     async with logged(tmp_path, destinations=destination("mail", "m")) as w:
-        await w.ask(script('<message to="nobody">Held back words.</message>', {"stop": "max_tokens"}))
+        await w.ask(script('<message to="nobody">Held back words.</message>', {"stop": "refusal"}))
         await again(w)
         found = await w.gateway.diff_agent("s")
         assert [text for text in found["extra"] if "Held back words." in text]
