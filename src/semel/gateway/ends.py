@@ -7,6 +7,7 @@ import random
 from semel.gateway.ports import Answered
 from semel.law import passing
 from semel.law import turn as law
+from semel.law.stream.notices import failure
 from semel.ledger import show
 
 LONG = 30.0  # seconds to wait that a person is told of wherever they are
@@ -18,6 +19,12 @@ def again_in(end: Answered, attempt: int, most: int) -> float | None:
     failed = passing.judge(why(end), end.meta)
     wait = law.after_failure(attempt=attempt, passing=failed.passing, retry_after=failed.retry_after, most=most)
     return None if wait is None else wait * random.uniform(1.0, SPREAD)
+
+
+def as_told(end: Answered) -> Answered:
+    """The end as the agent meant it: it may tell of its failure only in `_meta`."""
+    told = failure(end.meta) if end.error is None else None
+    return end if told is None else Answered("error", told, end.meta)
 
 
 def why(end: Answered) -> str:

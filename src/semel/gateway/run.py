@@ -16,7 +16,8 @@ from typing import Any
 import structlog
 
 from semel.gateway import prompt, received
-from semel.gateway.ends import again_in, notices, retry_notice, why
+from semel.gateway.corrections import Corrections
+from semel.gateway.ends import again_in, as_told, notices, retry_notice, why
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.gateway.permissions import Permissions
 from semel.gateway.places import Places
@@ -30,7 +31,6 @@ from semel.gateway.typing import Typing
 from semel.law import recall
 from semel.law import turn as law
 from semel.law.echo import QUIET_WORD
-from semel.law.stream.notices import failure
 from semel.ledger import show, turns, utterances
 from semel.ledger.speak import Caller, Leg, is_local
 from semel.ledger.turns import Begun, Bound, Fence, Told
@@ -88,8 +88,7 @@ class Run:
         self.names = deps.places.names(begun.key)
         self.cancelled_by: str | None = None
         self.patience: asyncio.TimerHandle | None = None
-        self.corrected = begun.attempt > 1
-        self.uncorrected: list[str] = []  # why a text was held back, as the agent was told when it was asked again
+        self.corrections = Corrections(asked=begun.attempt > 1)
         self.last_show = 0.0
         self.news = asyncio.Event()  # the stream told something, or the run is over
         self.over = False
@@ -232,13 +231,13 @@ class Run:
         await self.live.conversation.prompt(content)
         self.prompted = True
         while True:
-            end = await self._follow()
+            end = as_told(await self._follow())
             self._check_answered(end)
             self._end_blocks(end)
-            if self._correctable(end):
+            if self.cancelled_by is None and self.corrections.are_due(end, self.speech.problems):
                 await self._correct(end)
-                continue
-            return await self._finish(end)
+            else:
+                return await self._finish(end)
 
     def _told_since(self) -> None:
         """What the agent told after its last answer is a block of its own, not the beginning of this answer."""
@@ -399,21 +398,13 @@ class Run:
     def _end_blocks(self, end: Answered) -> None:
         """The agent answered: what it was still saying ends here, and only now it is known what that says."""
         self.ending = self.viewing.ending = True
-        end = _told_failure(end)
         self.viewing.take(self.fold.end(end.stop, end.error))
-
-    def _correctable(self, end: Answered) -> bool:
-        """House: what was held back may be corrected, once per root."""
-        if self.corrected or self.cancelled_by or _told_failure(end).stop not in ("end_turn", "max_tokens"):
-            return False
-        return bool(self.speech.problems)
 
     async def _correct(self, end: Answered) -> None:
         """Tell the agent what was not delivered and what was, and ask once more for the former (Laws 5, 12)."""
-        self.corrected = True
         ops = [*self.viewing.batch(), *self.speech.leave(), *notices("answered", end, None, self.begun.attempt)]
         problems, self.speech.problems = self.speech.problems, []
-        self.uncorrected = [problem.reason for problem in problems]
+        self.corrections.ask(problems)
         self.slots = await self.deps.record.write(show.correct, self.fence, self.caller(), ops, self.slots)
         self.permissions.recorded(self.slots.items, self.slots.expired)
         self.deps.kick()
@@ -422,17 +413,12 @@ class Run:
         content = prompt.correction(problems, said, self.deps.places.called(self.begun.key, self.begun.home))
         self.viewing.take(self.fold.prompt(content[0]["text"]))
         self.open, self.ending, self.viewing.ending = 1, False, False
-        await self.live.conversation.prompt(content)
-
-    def _held(self) -> show.Notice | None:
-        """What people are told of a text that was held back for good; None: nothing was, or they see it there."""
-        reasons = [problem.reason for problem in self.speech.problems] or self.uncorrected
-        if not reasons or self.begun.home is None or is_local(self.begun.home):
-            return None
-        return show.Notice(f"Something the agent wrote was held back: {'; '.join(reasons)}.", "turn.held")
+        if self.cancelled_by is None:
+            await self.live.conversation.prompt(content)
+        else:  # a person stopped the turn meanwhile
+            self.live.signals.put_nowait(Answered("cancelled"))
 
     async def _finish(self, end: Answered) -> bool:
-        end = _told_failure(end)
         ops = self.viewing.batch() + self.permissions.cancel()
         event = self._event(end)
         if event == "errored" and await self._tried_again(ops, end):
@@ -445,7 +431,7 @@ class Run:
         ending = tuple(notices(event, end, self.cancelled_by, self.begun.attempt))
         reached = self.prompted and event != "errored"  # or it is told again
         upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
-        held = self._held() if event == "answered" else None
+        held = self.corrections.notice(self.speech.problems, self.begun.home) if event == "answered" else None
         last = show.End(
             event, end.stop, end.error, upto, closing, legs, ending, behind, held, bool(self.speech.problems)
         )  # fmt: skip
@@ -513,9 +499,3 @@ class Run:
         for signal in kept:
             self.live.signals.put_nowait(signal)
         self.permissions.close()
-
-
-def _told_failure(end: Answered) -> Answered:
-    """The end as it is: an agent may tell of its failure only in `_meta`."""
-    told = failure(end.meta) if end.error is None else None
-    return end if told is None else Answered("error", told, end.meta)

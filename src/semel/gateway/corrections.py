@@ -1,0 +1,34 @@
+"""What becomes of a text that was held back: the agent corrects it, once, or people are told (Laws 5, 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from semel.gateway.ports import Answered
+from semel.law.markup import Problem
+from semel.ledger import show
+from semel.ledger.speak import is_local
+
+
+class Corrections:
+    """Of one turn. `asked`: an earlier attempt of its root may have been asked already."""
+
+    def __init__(self, asked: bool) -> None:
+        self.asked = asked
+        self._reasons: list[str] = []  # as the agent was told them
+
+    def are_due(self, end: Answered, problems: Sequence[Problem]) -> bool:
+        """Whether the agent is to be asked now that it ended its turn."""
+        return bool(problems) and not self.asked and end.stop in ("end_turn", "max_tokens")
+
+    def ask(self, problems: Sequence[Problem]) -> None:
+        """It is asked."""
+        self.asked = True
+        self._reasons = [problem.reason for problem in problems]
+
+    def notice(self, problems: Sequence[Problem], home: str | None) -> show.Notice | None:
+        """What people at home are told of what was held back since, or was not corrected; None: they see it there."""
+        reasons = [problem.reason for problem in problems] or self._reasons
+        if not reasons or home is None or is_local(home):
+            return None
+        return show.Notice(f"Something the agent wrote was held back: {'; '.join(reasons)}.", "turn.held")
