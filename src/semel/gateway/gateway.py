@@ -34,7 +34,7 @@ from semel.gateway.places import Places
 from semel.gateway.ports import Agent, Background, Channel, Heard
 from semel.gateway.record import Record
 from semel.gateway.rpc import RpcServer, socket_path
-from semel.gateway.run import Deps
+from semel.gateway.running import Deps
 from semel.gateway.schedules import Schedules
 from semel.gateway.scheduletools import tools as schedule_tools
 from semel.gateway.searching import Search

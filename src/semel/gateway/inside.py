@@ -12,7 +12,8 @@ from typing import Any
 
 from semel.gateway.ports import AgentError, Stretch
 from semel.gateway.record import Record
-from semel.gateway.run import Mark, Run
+from semel.gateway.run import Run
+from semel.gateway.running import Mark
 from semel.ledger import past, summary
 from semel.ledger.turns import Fenced
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -20,17 +19,12 @@ from semel.gateway.corrections import Corrections
 from semel.gateway.ends import again_in, as_told, notices, retry_notice, why
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.gateway.permissions import Permissions
-from semel.gateway.places import Places
 from semel.gateway.ports import Answered, Asked, Died, Signal, Update
-from semel.gateway.previews import Previews
-from semel.gateway.record import Record
-from semel.gateway.settings import AgentSettings
+from semel.gateway.running import Deps, Lost, Mark, Withdrawn
 from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
-from semel.gateway.typing import Typing
 from semel.law import recall
 from semel.law import turn as law
-from semel.law.echo import QUIET_WORD
 from semel.ledger import show, turns, utterances
 from semel.ledger.speak import Caller, Leg, is_local
 from semel.ledger.turns import Begun, Bound, Fence, Told
@@ -44,36 +38,6 @@ OVERTAKEN = 3.0  # seconds the stream is given to tell of a tool call that came 
 UNANNOUNCED = 0.1  # the same, for an agent that was seen not to tell of its calls
 
 Json = dict[str, Any]
-
-
-@dataclass
-class Mark:
-    """Put between signals: resolved once everything before it is committed."""
-
-    done: asyncio.Future[None]
-
-
-class Withdrawn:
-    """A prompt that was to be written was not: it need not be answered."""
-
-
-class Lost(Exception):
-    """The agent's process died under the turn, or does not answer it."""
-
-
-@dataclass(frozen=True)
-class Deps:
-    """What every run needs."""
-
-    record: Record
-    places: Places
-    agents: dict[str, AgentSettings]
-    permission_deadline: float
-    quiet: tuple[str, ...] = (QUIET_WORD,)  # words that say nothing
-    previews: Previews | None = None  # where an answer is shown at a chat home while it is written
-    kick: Callable[[], None] = lambda: None  # something may have to leave
-    typing: Typing | None = None  # tells people at a chat home that an answer is on its way
-    blobs: Path | None = None  # where received files are
 
 
 class Run:

@@ -17,7 +17,8 @@ from semel.gateway.asking import Asking
 from semel.gateway.ends import retry_notice
 from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError, Died
-from semel.gateway.run import Deps, Lost, Run
+from semel.gateway.run import Run
+from semel.gateway.running import Deps, Lost
 from semel.gateway.spawns import Live, Spawns
 from semel.law import turn as law
 from semel.ledger import show, turns

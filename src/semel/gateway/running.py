@@ -1,0 +1,45 @@
+"""What every run needs, and what is put between the signals of its agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from semel.gateway.places import Places
+from semel.gateway.previews import Previews
+from semel.gateway.record import Record
+from semel.gateway.settings import AgentSettings
+from semel.gateway.typing import Typing
+from semel.law.echo import QUIET_WORD
+
+
+@dataclass
+class Mark:
+    """Put between signals: resolved once everything before it is committed."""
+
+    done: asyncio.Future[None]
+
+
+class Withdrawn:
+    """A prompt that was to be written was not: it need not be answered."""
+
+
+class Lost(Exception):
+    """The agent's process died under the turn, or does not answer it."""
+
+
+@dataclass(frozen=True)
+class Deps:
+    """What every run needs."""
+
+    record: Record
+    places: Places
+    agents: dict[str, AgentSettings]
+    permission_deadline: float
+    quiet: tuple[str, ...] = (QUIET_WORD,)  # words that say nothing
+    previews: Previews | None = None  # where an answer is shown at a chat home while it is written
+    kick: Callable[[], None] = lambda: None  # something may have to leave
+    typing: Typing | None = None  # tells people at a chat home that an answer is on its way
+    blobs: Path | None = None  # where received files are
