@@ -43,7 +43,7 @@ async def test_an_agents_odd_plan_and_request_stop_nothing(house: House, tmp_pat
         question = pilot.app.query_one(Question)
         await seen(pilot, lambda: question.display, "the question")
         options = question.query_one(OptionList)
-        assert [str(options.get_option_at_index(n).prompt) for n in range(options.option_count)] == ["1  y"]
+        assert [str(options.get_option_at_index(n).prompt) for n in range(options.option_count)] == ["a  y"]
         assert "cmd: rm" in str(question.query_one("#asked", Static).content)
         assert "before" in rows(pilot)
         await pilot.press("escape")
@@ -72,9 +72,19 @@ async def test_a_row_that_cannot_be_drawn_says_so_and_the_next_is_drawn(
 
 
 def test_an_option_without_a_name_is_called_by_its_id(capsys: pytest.CaptureFixture[str]) -> None:
-    row: Json = {"kind": "permission", "state": "open", "title": "Run it?", "options": [{"optionId": "y"}]}
+    row: Json = {"id": 3, "kind": "permission", "state": "open", "title": "Run it?", "options": [{"optionId": "y"}]}
+    row["first"] = 7
     assert lines.Lines(Path("/nowhere"), "s", "ann")._print(row)
-    assert capsys.readouterr().err == "[the agent asks: Run it?  (/1 y)]\n"
+    assert capsys.readouterr().err == "[the agent asks: Run it?  (/7 y)]\n"
+
+
+def test_the_options_of_a_question_are_told_apart_from_those_of_every_other(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[Json] = [{"id": 3, "kind": "ask", "state": "open", "text": "?", "options": [{"optionId": "y"}]}] * 2
+    printed = lines.Lines(Path("/nowhere"), "s", "ann")
+    for n, row in enumerate(rows):
+        printed._print({**row, "id": 3 + n})
+    assert printed._options == {"3-1": (3, "y"), "4-1": (4, "y")}
+    assert "(/3-1 y)" in capsys.readouterr().err
 
 
 def test_the_panel_shows_what_is_run_and_says_what_it_leaves_out() -> None:

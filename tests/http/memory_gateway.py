@@ -144,12 +144,12 @@ class MemoryGateway:
         key: str | None = None,
         source: str | None = None,
         busy: Busy | None = None,
-        automatic: bool = False,
+        **rest: Any,
     ) -> Heard:
         if not text.strip():
             raise BadRequest("text is empty: say something")
         more: Json = {"sender": sender} if sender else {}
-        if automatic:
+        if rest.get("automatic"):
             more["automatic"] = True
         found = self.script(session).session
         mode: Busy = busy or found.more.get("busy") or "queue"
@@ -312,7 +312,7 @@ class MemoryGateway:
             self.script(session).state("idle")
         return running
 
-    async def answer(self, session: str, item: int, option: str | None, by: str) -> str:
+    async def answer(self, session: str, item: int, option: str | None, by: str, **_: Any) -> str:
         found = self._find(session)
         if item not in found.items:
             raise BadRequest(f"there is no item {item} in this session")

@@ -29,9 +29,10 @@ class Chat(World):
     """`async with Chat(path) as w`: Ada is the owner, Bob a member, whoever else a stranger."""
 
     def __init__(
-        self, path: Path, *, listed: Sequence[PersonSettings] = LISTED, own: Json | None = None, **settings: Any
-    ) -> None:
-        self.chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+        self, path: Path, *, listed: Sequence[PersonSettings] = LISTED, own: Json | None = None,
+        facts: Json | None = None, **settings: Any,
+    ) -> None:  # fmt: skip
+        self.chat = FakeChannel("chat", Safety.AT_MOST_ONCE, **(facts or {}))
         super().__init__(
             path, channels={"chat": self.chat}, people={one.name: one for one in listed},
             channel_settings={"chat": ChannelSettings("chat", "fake", **(own or {}))}, **settings,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from people_world import ADA, BOB, EVE, Chat
 
 from semel.gateway.permissions import NOBODY
 from semel.gateway.ports import Person
-from semel.law import requests
+from semel.law import approving, requests
 from semel.ledger.spawns import left_behind
 from semel.testing.channels import Fault
 
@@ -106,7 +105,7 @@ async def test_a_reply_answers_the_question_it_replies_to_and_no_other(tmp_path:
         await asked(w, step=TWO["together"][1][0], words="rm -r dist")
         questions = [post.id for post in w.chat.platform.log if post.text.startswith("The agent asks for permission")]
         await w.tell("/approve", of=questions[0])
-        await w.until_shown("What you reply to is answered, or was withdrawn")
+        await w.until_shown("That request is gone: Withdrawn: rm -r build. Something else is asked now")
         assert (await open_ones(w)) == ["rm -r dist"]
         await w.tell("/approve", of=questions[1])
         await w.until_shown("also")
@@ -137,7 +136,7 @@ async def open_ones(w: Chat) -> list[str]:
 async def test_where_nothing_is_asked_the_person_is_told_so(tmp_path: Path) -> None:
     async with asking(tmp_path) as w:
         await w.tell("/approve")
-        assert await w.until_shown("nothing") == requests.NONE
+        assert await w.until_shown("nothing") == approving.NOTHING_ASKED
         await w.tell("/approve of that")  # words like any other
         await w.until_shown("/approve of that")
 
@@ -186,7 +185,7 @@ async def test_what_came_of_it_elsewhere_is_told_in_the_chat(tmp_path: Path) -> 
         assert await w.until_shown("by the page") == f"{option['name']}, by the page: rm -r build"
         await w.until_shown("tidy")
         await w.tell("/approve")
-        await w.until_shown(requests.NONE)
+        await w.until_shown(approving.NOTHING_ASKED)
 
 
 async def test_it_is_told_while_the_turn_goes_on(tmp_path: Path) -> None:
@@ -206,7 +205,7 @@ async def test_a_request_that_nobody_answers_is_told_to_be_over(tmp_path: Path) 
         await w.until_shown("Nobody answered in time: rm -r build")
         await w.until_shown("left it")
         await w.tell("/approve")
-        await w.until_shown(requests.NONE)
+        await w.until_shown(approving.NOTHING_ASKED)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -266,62 +265,3 @@ def test_a_title_cannot_look_like_another_request() -> None:
     assert [line for line in lines if line[:1].isdigit()] == ["4. Yes 2. Always"]
     assert told.count("```") == 2
     assert len(requests.words("x" * 9999, "y" * 9999, [], 1, 10)) < 1200
-
-
-def option(id: str, kind: str) -> Json:
-    return {"optionId": id, "name": id.upper(), "kind": kind}
-
-
-A = requests.Request(7, "a", 1, (option("y", "allow_once"), option("ya", "allow_always"), option("n", "reject_once")))
-B = requests.Request(8, "b", 4, (option("ya", "allow_always"),))
-C = requests.Request(9, "c", 5, ())
-CHOICES = [
-    ((A,), True, None, (7, "y")),
-    ((A,), True, 2, (7, "ya")),
-    ((A,), True, 3, (7, "n")),
-    ((A,), False, None, (7, "n")),
-    ((A,), False, 1, (7, "n")),
-    ((B,), True, None, (8, "ya")),
-    ((B,), False, None, (8, None)),
-    ((B,), False, 4, (8, None)),
-    ((C,), False, None, (9, None)),
-    ((C,), False, 5, (9, None)),
-    ((A, B), True, 4, (8, "ya")),
-    ((A, B), False, 2, (7, "n")),
-    ((A, B), True, None, None),
-    ((A, B), True, 5, None),
-    ((A,), True, 0, None),
-    ((C,), True, None, None),
-    ((C,), True, 5, None),
-    ((), True, None, None),
-]
-D, E = replace(A, asked=11), replace(B, asked=12)
-REPLIES = [
-    ((D, E), True, None, 11, (7, "y")),
-    ((D, E), True, None, 12, (8, "ya")),
-    ((D, E), True, 4, 11, None),
-    ((D, E), True, None, 10, None),
-    ((E,), True, None, 11, None),
-    ((D,), False, 2, 11, (7, "n")),
-]
-
-
-@pytest.mark.parametrize(("open_", "allow", "number", "chosen"), CHOICES)
-def test_what_an_answer_in_words_means(
-    open_: tuple[requests.Request, ...], allow: bool, number: int | None, chosen: tuple[int, str | None] | None
-) -> None:
-    judged(requests.choose(open_, allow, number), chosen)
-
-
-@pytest.mark.parametrize(("open_", "allow", "number", "about", "chosen"), REPLIES)
-def test_what_an_answer_that_is_a_reply_means(
-    open_: tuple[requests.Request, ...], allow: bool, number: int | None, about: int, chosen: tuple[int, str] | None
-) -> None:
-    judged(requests.choose(open_, allow, number, about), chosen)
-
-
-def judged(found: requests.Chosen | str, chosen: tuple[int, str | None] | None) -> None:
-    if chosen is None:
-        assert isinstance(found, str)
-    else:
-        assert isinstance(found, requests.Chosen) and (found.item, found.option) == chosen

@@ -77,13 +77,16 @@ class Client:
         id: str | None = None,
         busy: str | None = None,
         automatic: bool = False,
+        seen: int | None = None,
     ) -> Json:
         """Say something, once: a lost answer is followed by the same message under the same id.
+
+        `seen`: the rev of the view that the person had before them.
 
         Raises NoGateway where it provably did not arrive, OutcomeUnknown where it may have.
         """
         body: Json = {"text": text, "id": id or uuid.uuid4().hex}
-        told = {"sender": sender, "busy": busy, "automatic": automatic}
+        told = {"sender": sender, "busy": busy, "automatic": automatic, "seen": seen}
         body.update((name, value) for name, value in told.items() if value)
         left = False  # whether it ever got further than an attempt to connect
         for pause in (*RETRIES, None):
@@ -111,9 +114,9 @@ class Client:
         """What becomes of messages while it is busy; None: as configured."""
         await self._ask("PUT", _session(session, "busy"), {"mode": mode})
 
-    async def answer(self, session: str, item: int, option: str | None, by: str) -> str:
-        """ "answered", "already" (somebody was faster) or "closed"."""
-        body = {"item": item, "option": option, "by": by}
+    async def answer(self, session: str, item: int, option: str | None, by: str, seen: int | None = None) -> str:
+        """ "answered", "already" (somebody was faster) or "closed". `seen`: the rev of the view it is answered in."""
+        body = {"item": item, "option": option, "by": by, "seen": seen}
         return str((await self._ask("POST", _session(session, "answers"), body))["outcome"])
 
     # ------------------------------------------------------------ looking

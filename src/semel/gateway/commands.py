@@ -23,12 +23,12 @@ from semel.gateway.record import Record
 from semel.gateway.standing import history, status
 from semel.gateway.turns import Turns
 from semel.law import commands as law
-from semel.law import people, requests
+from semel.law import people
 from semel.law.busy import Busy
 from semel.law.people import Role
 from semel.ledger import commands as rows
-from semel.ledger import requests as request_rows
 from semel.ledger import sessions
+from semel.ledger.answers import OVER_THE_API, Given
 from semel.ledger.errors import LedgerError
 from semel.ledger.sql import Row
 
@@ -76,7 +76,9 @@ class Deeds(Protocol):
     def fixed_model(self, agent: str) -> str | None:
         """The model that an agent of kind "model" has by its configuration. None: the agent itself tells of models."""
 
-    async def answer(self, session: str, item: int, option: str | None, by: str, *, told: bool = False) -> str: ...
+    async def answer(
+        self, session: str, item: int, option: str | None, by: str, *, told: bool = False, given: Given = OVER_THE_API
+    ) -> str: ...
 
 
 class Commands:
@@ -250,14 +252,15 @@ class Commands:
         return f"The {kind} is {wanted} now."
 
     async def _decide(self, one: Row) -> str:
-        """What an agent asks here is allowed or denied, by a person who may."""
-        asked = await self.record.read(request_rows.open_in, one.session)
-        about = await self.record.read(request_rows.replied_to, one.session, one.seq)
-        chosen = requests.choose(asked, one.name == "approve", int(one.argument) if one.argument else None, about)
-        if isinstance(chosen, str):
-            return chosen
-        status = await self.deeds.answer(one.key, chosen.item, chosen.option, _who(one), told=True)
-        return chosen.said if status == "answered" else "Somebody else answered that, or it was withdrawn."
+        """The request that this named when it was heard is allowed or denied, by a person who may (Law 13)."""
+        choice = rows.choice(one.result)
+        if choice.item is None:
+            return choice.said
+        given = Given(choice.face, one.event, choice.seen)
+        status = await self.deeds.answer(one.key, choice.item, choice.option, _who(one), told=True, given=given)
+        if status == "answered":
+            return choice.said
+        return "That request is gone: somebody answered it already, or it was withdrawn. Nothing was changed by this."
 
     async def _told(self, one: Row) -> str:
         return str(one.argument)

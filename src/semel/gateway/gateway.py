@@ -229,17 +229,19 @@ class Gateway(Views, Sessions, Archive):
         source: str | None = None,
         busy: Mode | None = None,
         automatic: bool = False,
+        seen: int | None = None,
     ) -> Heard:
         """A person's message (`automatic`: a program's). The session is made if it is new. Returns after the commit.
 
-        `busy`: what becomes of it while the session is busy, instead of by the session's own mode.
+        `busy`: what becomes of it while the session is busy, instead of by the session's own mode. `seen`: the rev of
+        the session's view that the person had before them: a command that answers a request means none that is newer.
         """
         self._open()
         if not text.strip():
             raise BadRequest("text: a message needs a text that is not blank")
         return await self.inbox.hear(
             source=source or f"api:{session}", session=session, key=key, text=text, sender=sender,
-            stable=("text", "sender"), busy=busy, automatic=automatic,
+            stable=("text", "sender"), busy=busy, automatic=automatic, seen=seen,
         )  # fmt: skip
 
     async def report(

@@ -34,9 +34,9 @@ class Hearing:
         self.inboxes = {
             name: InboxOf(
                 inbox, name, people, Receiving(inbox.record, blobs, copies, gone), self.status[name], kick,
-                tuple(channels),
+                tuple(channels), channel.caps.numbered,
             )
-            for name in channels
+            for name, channel in channels.items()
         }  # fmt: skip
 
     def __repr__(self) -> str:

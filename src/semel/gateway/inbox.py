@@ -61,11 +61,13 @@ class Inbox:
         busy: Busy | None = None,
         automatic: bool = False,
         scope: Sequence[str] | None = None,
+        seen: int | None = None,
     ) -> Heard:
         """One event for one or more sessions. Raises BadRequest; returns after the commit.
 
         `scope`: the patterns by which somebody reports there who is not the owner; a session that they make speaks
         only where they may choose that it does (`identity.Grant`). None: the owner.
+        `seen`: the rev of the session's view that its writer had before them.
         """
         keys = [session] if isinstance(session, str) else list(session)
         if not keys:
@@ -106,7 +108,7 @@ class Inbox:
             data = _found_out(data, await self.commands.deeds.people.role_of(source))
         event = rows.Event(
             source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more=_more(data),
-            wakes=wakes, busy=busy, automatic=automatic, command=command,
+            wakes=wakes, busy=busy, automatic=automatic, command=command, seen=seen,
         )  # fmt: skip
         try:
             done = await self.record.write(rows.hear, event, targets, cursor)

@@ -63,9 +63,9 @@ class InboxOf:
 
     def __init__(
         self, inbox: Inbox, channel: str, people: Judges, receiving: Receiving, seen: Seen, kick: Callable[[], None],
-        channels: Collection[str] = (),
+        channels: Collection[str] = (), numbered: bool = False,
     ) -> None:  # fmt: skip
-        """`kick`: something may leave now. `channels`: those that a failure can be told by."""
+        """`kick`: something may leave now. `channels`: those that a failure can be told by. `numbered`: see `Caps`."""
         self.receiving = receiving
         self._inbox = inbox
         self._channel = channel
@@ -74,6 +74,7 @@ class InboxOf:
         self._seen = seen
         self._kick = kick
         self._channels = tuple(channels)
+        self._numbered = numbered
 
     def __repr__(self) -> str:
         return f"<InboxOf {self._channel}, {self.receiving!r}>"
@@ -190,6 +191,7 @@ class InboxOf:
             source=self._source, key=what.key, kind=command_rows.KIND if command is not None else kind, text=text,
             digest=_digest(what), sender=name or None, more=_more(what, verdict, sender), wakes=verdict.wakes,
             busy=busy, automatic=sender.bot, command=command, refers=Refers(what.of, self._channel, sender.id),
+            numbered=self._numbered,
         )  # fmt: skip
         return rows.Message(
             event, self._inbox.target(session), what.address, sender.id, not what.group, _name(what.title),

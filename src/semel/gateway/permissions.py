@@ -43,7 +43,7 @@ class Permissions:
 
     `seen` tells whether anyone can see a request now; if nobody can, it is denied at once. `legs` gives the parts in
     which a text leaves for the session's home; none where it is shown there by being recorded. `approvals`: who may
-    answer there, beside the owner.
+    answer there, beside the owner. `numbers`: the last number that people were shown in this session.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Permissions:
         seen: Callable[[], bool] = lambda: True,
         legs: Callable[[str], tuple[Leg, ...]] = lambda text: (),
         approvals: Collection[str] = (),
+        numbers: int = 0,
     ) -> None:
         self.conversation = conversation
         self.policy = policy
@@ -66,7 +67,7 @@ class Permissions:
         self.open: dict[int, Open] = {}
         self.stopped = False
         self._next = _SLOT
-        self._number = 1  # of the next option, for an answer in words
+        self._number = numbers + 1  # of the next option, for an answer in words; never used again (Law 13)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def asked(self, request: Asked, known: Json) -> list[show.Op]:
@@ -95,7 +96,8 @@ class Permissions:
         one.timer = asyncio.get_running_loop().call_later(
             self.deadline, self.expired, show.ItemSet(slot, {"state": "expired"}, live=False)
         )
-        first, self._number = self._number, self._number + max(1, len(body["options"]))
+        first = self._number
+        self._number = requests.numbers_from(first, body["options"])[-1] + 1
         minutes = self.deadline / 60
         words = requests.words(str(body["title"]), body["input"], body["options"], first, minutes, self.who)
         legs = self.legs(words)
@@ -116,12 +118,14 @@ class Permissions:
                 self._close(slot)
                 self._answer(one.asked, None)
 
-    def answered(self, item: int, option: str | None) -> None:
-        """A person's answer, already recorded, goes to the agent."""
+    def answered(self, item: int, option: str | None) -> bool:
+        """A person's answer, already recorded, goes to the agent. False: a stop was faster, and it was told so."""
         for slot, one in list(self.open.items()):
             if one.item == item:
                 self._close(slot)
                 self._answer(one.asked, option)
+                return True
+        return False
 
     def stop(self) -> list[show.Op]:
         """A person stops the turn: what is open, and what still comes, is answered `cancelled` (ACP)."""

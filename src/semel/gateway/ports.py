@@ -214,6 +214,7 @@ class Caps:
     file_limit: int | None = None  # bytes of one file that may be sent
     caption_len: int | None = None  # of the text that goes with a file, where it is shorter than `max_len`
     dialect: str = "plain"
+    numbered: bool = False  # ids of messages are PLACE/NUMBER, and the numbers of a place grow, ours among them
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Run:
         agent = self.agent = deps.agents[begun.agent]
         self.permissions = Permissions(
             live.conversation, agent.permissions, deps.permission_deadline, self._expired, self._seen, self._legs_home,
-            agent.approvals,
+            agent.approvals, begun.numbers,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -160,9 +160,9 @@ class Run:
         died = Died("did not end a cancelled prompt")
         self.patience = asyncio.get_running_loop().call_later(CANCEL_PATIENCE, self.live.signals.put_nowait, died)
 
-    def answered(self, item: int, option: str | None) -> None:
-        """A person answered a permission request of this turn."""
-        self.permissions.answered(item, option)
+    def answered(self, item: int, option: str | None) -> bool:
+        """A person answered a permission request of this turn; False: its agent has another answer already."""
+        return self.permissions.answered(item, option)
 
     def _seen(self) -> bool:
         """Whether anyone can see a request: somebody is at home there, or watches now."""

@@ -98,28 +98,47 @@ class Views:
 
     # ------------------------------------------------------------ answers
 
-    async def answer(self, session: str, item: int, option: str | None, by: str, *, told: bool = False) -> str:
+    async def answer(
+        self, session: str, item: int, option: str | None, by: str, *, told: bool = False,
+        given: answers.Given = answers.OVER_THE_API,
+    ) -> str:  # fmt: skip
         """Answer a permission request or a question: "answered", "already" or "closed".
 
-        `told`: who was asked in a chat is told what came of it in another way.
+        "answered" is told once the agent was given the answer, too: where a stop was faster, the request is closed.
+        `told`: who was asked in a chat is told what came of it in another way. `given`: where the answer came from.
         """
         number = await self._id(session)
         if item >= 1 << 63:  # past what a row's id can be
             raise NotFound(f"there is no request {item} in this session")
         digest = identity.digest({"answer": option})
-        done = await self.record.write(answers.answer, number, item, option, by, digest, told)
+        done = await self.record.write(answers.answer, number, item, option, by, digest, told, given)
         if done.status == "unknown":
             raise NotFound(f"there is no request {item} in this session")
         if done.status == "no such option":
             raise BadRequest(f"option: {option!r} is not one of the options of request {item}")
-        if done.status == "answered" and done.kind == "permission":
-            run = self.turns.runs.get(number)
-            if run is not None:
-                run.answered(item, option)
-            self.outbox.kick()
+        if done.status == "unseen":
+            raise BadRequest(f"seen: request {item} is newer than the rev that was seen; nothing was answered")
+        if done.status == "no words":
+            raise BadRequest(
+                "option: a question is answered with words; give one of its options, or a text of your own"
+            )
+        if done.kind == "permission" and done.status in ("answered", "repeat", "already"):
+            return await self._delivered(number, item, done)
         if done.heard is not None:
             self.turns.wake(number)
         return str(done.status)
+
+    async def _delivered(self, session: int, item: int, done: answers.Answer) -> str:
+        """The agent is given the recorded answer; what the person is told of theirs. One that was recorded before and
+        not delivered, because the gateway could not tell that it was recorded, is delivered now."""
+        run = self.turns.runs.get(session)
+        delivered = run is not None and run.answered(item, done.option)
+        if done.status == "answered" and not delivered:
+            await self.record.write(answers.undelivered, item)
+        self.outbox.kick()
+        if done.status == "already":
+            return "already"
+        return "answered" if delivered or done.status == "repeat" else "closed"
 
     # ------------------------------------------------------------ parts
 

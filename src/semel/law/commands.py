@@ -55,7 +55,7 @@ SPOKEN = ("queue", "steer")
 """Commands whose text is a message, with that busy mode."""
 
 _ALONE = re.compile(r"/([A-Za-z][A-Za-z_-]{1,15})\s*")
-_NUMBER = re.compile(r"[0-9]{1,4}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)

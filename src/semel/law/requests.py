@@ -1,6 +1,7 @@
 """Permission requests as people meet them in a chat: asked in words, answered by `/approve`, `/approve N` or `/deny`.
 
-The options of all requests of a turn are numbered on, so a number never means two things while a turn runs.
+The options of all requests of a session are numbered on, for ever: a number never means two things (Law 13). Which
+request an answer is for is told in `semel.law.approving`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ RUN = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args")
 """Fields of an input that say what is run."""
 _fence = re.compile("```+|~~~+")
 _BLANKS = re.compile(r"\s{9,}")  # more than an indentation
-NONE = "The agent asks for nothing here now."
-OVER = "What you reply to is answered, or was withdrawn. To answer what is asked now, reply to that."
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,12 @@ class Request:
 
     @property
     def numbers(self) -> range:
-        return range(self.first, self.first + max(1, len(self.options)))
+        return numbers_from(self.first, self.options)
+
+    @property
+    def in_a_line(self) -> str:
+        """Its title."""
+        return _line(self.title, TITLE)
 
 
 @dataclass(frozen=True)
@@ -75,35 +79,25 @@ def outcome(option: str | None, options: Sequence[Mapping[str, Any]], by: str, t
     return f"{chosen}, by {_line(by, OPTION)}: {_line(title, TITLE)}"
 
 
-def choose(asked: Sequence[Request], allow: bool, number: int | None, about: int | None = None) -> Chosen | str:
-    """Which request is answered, and how; or what is wrong with the answer, in words.
+def numbers_from(first: int, options: Sequence[Mapping[str, Any]]) -> range:
+    """The numbers of a request that begins with `first`. One without options has a number, too."""
+    return range(first, first + max(1, len(options)))
 
-    Without a number there must be only one: a person must not allow what they have not read yet. `about`: the notice
-    that the answer replies to; it is of that request alone.
-    """
-    if not asked:
-        return NONE
-    asked = [one for one in asked if about in (None, one.asked)]
-    if not asked:
-        return OVER
-    if number is None and len(asked) > 1:
-        lines = [f"{one.first}: {_line(one.title, TITLE)}" for one in asked]
-        return "\n".join(
-            [f"The agent asks for more than one thing; say which, like /approve {asked[0].first}:", *lines]
-        )
-    meant = [one for one in asked if number is None or number in one.numbers]
-    if not meant:
-        return f"There is no option {number} here; there are {', '.join(_span(one) for one in asked)}."
-    one = meant[0]
+
+def numbers_of(one: Request) -> str:
+    """The numbers of a request, in words."""
+    return str(one.first) if len(one.numbers) == 1 else f"{one.first} to {one.numbers[-1]}"
+
+
+def choose_option(one: Request, allow: bool, number: int | None) -> Chosen | str:
+    """How an answer to this request decides it; or what is wrong with the answer, in words. A no never allows."""
     option = one.options[number - one.first] if number is not None and one.options else None
     if option is None or (not allow and not _is(option, "reject")):
         option = _mildest(one, "allow" if allow else "reject")
     if option is None and allow:
-        return f"The agent offers no way to allow that alone; choose one of {_span(one)}."
+        return f"The agent offers no way to allow that alone; choose one of {numbers_of(one)}."
     name = called(option) if option is not None else "Cancelled"
-    return Chosen(
-        one.item, None if option is None else str(option.get("optionId")), f"{name}: {_line(one.title, TITLE)}"
-    )
+    return Chosen(one.item, None if option is None else str(option.get("optionId")), f"{name}: {one.in_a_line}")
 
 
 def offered(options: Sequence[Mapping[str, Any]]) -> tuple[Json, ...]:
@@ -129,10 +123,6 @@ def _mildest(one: Request, kind: str) -> Json | None:
 
 def _is(option: Json, kind: str) -> bool:
     return str(option.get("kind") or "").startswith(kind)
-
-
-def _span(one: Request) -> str:
-    return str(one.first) if len(one.numbers) == 1 else f"{one.first} to {one.numbers[-1]}"
 
 
 def called(option: Mapping[str, Any]) -> str:

@@ -13,14 +13,32 @@ from semel.ledger.sql import Tx
 
 @dataclass(frozen=True)
 class Answer:
-    """`status`: answered now, already answered, or closed (expired, cancelled, unknown option)."""
+    """`status`: answered (now), repeat (by this very event), already (by another one), closed (expired, cancelled); or
+    why it is no answer: unknown, unseen, no such option, no words. `option`: what is recorded.
+    """
 
     status: str
     kind: str = ""
     heard: Outcome | None = None
+    option: str | None = None
 
 
-def answer(tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes, told: bool = False) -> Answer:
+@dataclass(frozen=True)
+class Given:
+    """Where an answer was given (Law 13). `event`: of the command that it was; `seen`: the rev its face had shown."""
+
+    face: str = requests.API
+    event: int | None = None
+    seen: int | None = None
+
+
+OVER_THE_API = Given()
+
+
+def answer(
+    tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes, told: bool = False,
+    given: Given = OVER_THE_API,
+) -> Answer:  # fmt: skip
     """Record an answer if the item is still open. `digest` is that of the answer's text (questions).
 
     `told`: those who were asked in a chat learn of it by other words than these.
@@ -29,15 +47,31 @@ def answer(tx: Tx, session: int, item: int, option: str | None, by: str, digest:
     if row is None or row.session != session or row.kind not in ("permission", "ask"):
         return Answer("unknown")
     body = entries.load(row.body)
+    if given.face == requests.API and given.seen is not None and given.seen < row.born:
+        return Answer("unseen", row.kind)
+    if row.kind == "ask" and not (option or "").strip():
+        return Answer("no words", row.kind)
     if body.get("state") != "open":
-        return Answer("already" if body.get("state") == "answered" else "closed", row.kind)
+        if body.get("state") != "answered":
+            return Answer("closed", row.kind)
+        mine = given.event is not None and body.get("event") == given.event
+        return Answer("repeat" if mine else "already", row.kind, option=body.get("answer"))
     if row.kind == "permission" and option is not None and option not in _options(body):
         return Answer("no such option", row.kind)
-    entries.set_item(tx, item, live=False, body={"state": "answered", "answer": option, "by": by})
+    where = {"face": given.face, "event": given.event, "seen": given.seen}
+    entries.set_item(tx, item, live=False, body={"state": "answered", "answer": option, "by": by, **where})
     if not told:
         requests.tell(tx, row, law.outcome(option, body.get("options") or (), by, str(body.get("title") or "")))
     heard = _question(tx, row.session, item, option, by, digest) if row.kind == "ask" else None
-    return Answer("answered", row.kind, heard)
+    return Answer("answered", row.kind, heard, option)
+
+
+def undelivered(tx: Tx, item: int) -> None:
+    """The agent was not given this answer, because a stop or the turn's end was faster: the request was withdrawn."""
+    row = tx.one("item_get", id=item)
+    if row is not None and entries.load(row.body).get("state") == "answered":
+        entries.set_item(tx, item, body={"state": "cancelled"})
+        requests.tell_withdrawn(tx, row)
 
 
 def _options(body: dict[str, Any]) -> set[str]:

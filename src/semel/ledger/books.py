@@ -35,6 +35,8 @@ LAWS = {
     "book_turn_ended": "finished turns have all their rows",
     "book_job": "a job that is over was told so by one event",
     "book_job_ends": "a job that is over was told so by one event",
+    "book_answered_knowingly": "an answered request had reached the face that answered it",
+    "book_numbers": "a number that people were shown is never used again",
     "book_root": "at most three attempts share a root, one of them not lost",
 }
 

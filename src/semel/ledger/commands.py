@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semel.ledger import entries, sessions, speak
+from semel.law.approving import GONE, Writing
+from semel.law.people import APPROVALS
+from semel.law.requests import Chosen
+from semel.ledger import entries, requests, sessions, speak
 from semel.ledger.sql import Row, Tx
 
 KIND = "command"
@@ -28,15 +31,53 @@ class Did:
     root: int | None = None
 
 
-def heard(tx: Tx, row: Row, event: int, name: str, argument: str, text: str, more: Json) -> Did:
-    """A command that was heard just now, as a row, with what it does at once. `row` is its session."""
-    did = _new(tx, row) if name == "new" else _retry(tx, row) if name == "retry" else Did()
+@dataclass(frozen=True)
+class Choice:
+    """What an answer to a permission request chose when it was heard. `item` None: nothing; `said` tells why."""
+
+    item: int | None
+    option: str | None
+    said: str
+    face: str
+    seen: int | None
+
+
+def heard(
+    tx: Tx, row: Row, event: int, name: str, argument: str, text: str, more: Json, writing: Writing, replies: bool
+) -> Did:
+    """A command that was heard just now, as a row, with what it does at once. `row` is its session.
+
+    `writing`: how it came; `replies`: it is a reply, to the entry `more["of"]` if that was found.
+    """
+    if name in APPROVALS:
+        number = int(argument) if argument else None
+        found = requests.name_request(tx, row, writing, name == "approve", number, more.get("of"), replies)
+        did = Did(_kept(found, writing))
+    else:
+        did = _new(tx, row) if name == "new" else _retry(tx, row) if name == "retry" else Did()
     seq = entries.add_entry(tx, row.id, role="user", text=text, event=event, more={**more, "kind": KIND})
     tx.run(
         "command_add", event=event, session=row.id, seq=seq, name=name, argument=argument, result=did.result
     )  # fmt: skip
     entries.touch_session(tx, row.id)
     return did
+
+
+def _kept(found: Chosen | str, writing: Writing) -> str:
+    if isinstance(found, str):
+        return entries.dump({"said": found})
+    face = writing.dest or requests.API
+    choice: Json = {"item": found.item, "option": found.option, "said": found.said, "face": face}
+    return entries.dump(choice if writing.seen is None else {**choice, "seen": writing.seen})
+
+
+def choice(result: str) -> Choice:
+    """What `heard` kept of an answer."""
+    kept = entries.load(result)
+    return Choice(
+        kept.get("item"), kept.get("option"), str(kept.get("said") or GONE), kept.get("face") or requests.API,
+        kept.get("seen"),
+    )  # fmt: skip
 
 
 def _new(tx: Tx, row: Row) -> Did:

@@ -76,6 +76,7 @@ def scope(tx: Tx, session: int) -> Scope:
         "line": "session", "format": FORMAT, "version": VERSION, "key": row.key, "agent": row.agent, "home": row.home,
         "title": row.title, "chapter": row.chapter, "since": max(1, since - row.erased),
         "entries": row.seq - row.erased, "turns": row.epoch, "at": row.at, "exported": tx.now, "ledger": ledger.name,
+        "numbers": row.numbers,
     }  # fmt: skip
     return Scope(session, header, row.erased, row.seq, row.epoch, row.chapter if first is None else int(first))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from semel.law import busy as law
 from semel.law import wake
+from semel.law.approving import Writing
 from semel.law.identity import judge_repeat
 from semel.ledger import commands, entries, jobs, refer
 from semel.ledger.sql import Row, Tx
@@ -50,6 +51,8 @@ class Event:
     busy: what becomes of it while its session is busy; None: the session's mode.
     command: the name and argument of what a person told the gateway with it; no agent is asked about it.
     refers: the message that it is about, by the platform's id of it; a person did that, whatever its kind.
+    seen: the rev that the face which it came from had shown; None: it did not tell.
+    numbered: its platform's ids of one place end with numbers that grow, ours among them.
     """
 
     source: str
@@ -64,6 +67,8 @@ class Event:
     automatic: bool = False
     command: tuple[str, str] | None = None
     refers: refer.Refers | None = None
+    seen: int | None = None
+    numbered: bool = False
 
     @property
     def peoples(self) -> bool:
@@ -212,9 +217,21 @@ def _command(tx: Tx, row: Row, event_id: int, event: Event, told: tuple[str, str
     more = {**(event.more or {}), **({"sender": event.sender} if event.sender else {})}
     if about is not None:
         more.update(about.more())
-    did = commands.heard(tx, row, event_id, *told, event.text, more)
+    replies = event.refers is not None and event.refers.id is not None
+    did = commands.heard(tx, row, event_id, *told, event.text, more, _writing(row, event), replies)
     act: law.Act | None = "wake" if did.wake else None if did.root is None else "interrupt"
     return Addressed(row.id, act, did.root, command=True)
+
+
+def _writing(row: Row, event: Event) -> Writing:
+    """How a command came: from a chat, which is the session's home where the channel does not say, or over the API."""
+    kind, _, channel = event.source.partition(":")
+    if kind != "channel":
+        return Writing(None, event.seen)
+    data = entries.part(dict(event.more or {}), "data")
+    home = row.home if str(row.home).startswith(f"{channel}:") else f"{channel}:"
+    dest = f"{channel}:{data['address']}" if data.get("address") else home
+    return Writing(dest, id=event.key or "", written_at=data.get("at"), numbered=event.numbered)
 
 
 def _place(tx: Tx, row: Row, event: Event, to: To) -> Addressed:

@@ -47,6 +47,7 @@ class Session(Line, tag="session"):
     at: Number
     exported: Number
     ledger: str
+    numbers: Number = 0
 
 
 class Turn(Line, tag="turn"):

@@ -90,10 +90,11 @@ def end(tx: Tx, stand: Stand, target: To, file: Checked) -> None:
     if row.seq != file.header.entries:
         raise Disturbed(WRITTEN)
     head = file.header
+    numbers = max(head.numbers, 0 if there is None else there.numbers)  # what people were shown under that key
     title = sessions.in_a_line(head.title) if head.title else None
     tx.run(
         "import_named", id=stand.session, key=target.key, agent=target.agent, home=target.home, title=title,
-        chapter=head.chapter, since=head.since, epoch=head.turns, at=head.at,
+        chapter=head.chapter, since=head.since, epoch=head.turns, numbers=numbers, at=head.at,
     )  # fmt: skip
     _stands(tx, target, file, lines=stand.lines, done=stand.session)
     entries.touch_session(tx, stand.session)

@@ -1,42 +1,91 @@
-"""Permission requests that people were asked in a chat: which are open, and that one is over."""
+"""Permission requests that people were asked: which one an answer is for, and that one is over (Law 13)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from semel.law import requests as law
+from semel.law.approving import NoticePart, Posed, Reply, Writing
+from semel.law.approving import name_request as name
+from semel.law.people import APPROVALS
 from semel.ledger import entries, speak
 from semel.ledger.sql import Row, Tx
 
 KIND = "permission"
 """Of the items, and of the notices that tell of them."""
 
+API = "api"
+"""The face of what is answered on the page, in the terminal, and by programs."""
+
 OVER = ("cancelled", "expired")
 """States of a request that nobody answered and nobody can."""
 
-
-def open_in(tx: Tx, session: int) -> list[law.Request]:
-    """The requests of a session that wait for an answer, oldest first."""
-    found = []
-    for row in tx.all("items_live", session=session):
-        body = entries.load(row.body) if row.kind == "permission" else {}
-        if body.get("state") == "open":
-            options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
-            first, seq = int(body.get("first") or 1), body.get("announced")
-            found.append(law.Request(row.id, str(body.get("title") or ""), first, options, seq))
-    return found
+RECENT = 12
+"""So many of the last requests are looked at, to tell an answer that comes late what became of its request."""
 
 
-def replied_to(tx: Tx, session: int, seq: int) -> int | None:
-    """The notice about a request, as its seq, that the command at this entry is a reply to."""
-    of = _more(tx, session, seq).get("of")
-    return int(of) if of is not None and _more(tx, session, of).get("kind") == KIND else None
+def name_request(
+    tx: Tx, session: Row, writing: Writing, allow: bool, number: int | None, of: int | None, replies: bool
+) -> law.Chosen | str:
+    """The request that an answer is for, by what stands in the ledger now: when the answer is heard (Law 13).
+
+    `of`: the entry that the answer replies to, as its seq; `replies`: it replies to something.
+    """
+    posed = _posed_in(tx, session.id)
+    if writing.dest is not None:
+        for other in tx.all("session_homes", home=writing.dest):
+            if other.id != session.id:
+                posed += [replace(one, elsewhere=True) for one in _posed_in(tx, other.id) if one.state == "open"]
+    reply = _reply(tx, session.id, of) if of is not None else "unknown" if replies else None
+    return name(posed, writing, allow, number, reply)
 
 
-def _more(tx: Tx, session: int, seq: int) -> dict[str, Any]:
-    row = tx.one("entry_get", session=session, seq=seq)
-    return {} if row is None else entries.load(row.more)
+def _posed_in(tx: Tx, session: int) -> list[Posed]:
+    """The open requests of a session and its last ones, oldest first."""
+    rows = {row.id: row for row in tx.all("requests_last", session=session, limit=RECENT)}
+    rows |= {row.id: row for row in tx.all("items_live", session=session) if row.kind == KIND}
+    answered = _answered_before(tx, session)
+    return [_posed(tx, rows[item], item in answered) for item in sorted(rows)]
+
+
+def _answered_before(tx: Tx, session: int) -> set[int]:
+    """Requests that commands name which were heard before, and are not done yet."""
+    waiting = [entries.load(one.result) for one in tx.all("commands_open", session=session) if one.name in APPROVALS]
+    return {int(one["item"]) for one in waiting if one.get("item") is not None}
+
+
+def _posed(tx: Tx, row: Row, answered: bool) -> Posed:
+    body = entries.load(row.body)
+    options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
+    title, seq = str(body.get("title") or ""), body.get("announced")
+    request = law.Request(row.id, title, int(body.get("first") or 0), options, seq)
+    state, outcome = str(body.get("state")), ""
+    if state == "answered":
+        outcome = law.outcome(body.get("answer"), options, str(body.get("by") or ""), title)
+    elif state in OVER:
+        outcome = law.withdrawn(title, state == "expired")
+    elif answered:
+        state, outcome = "answered", f"it was answered just before: {request.in_a_line}"
+    return Posed(request, state, row.born, _notice_parts(tx, row.session, seq), outcome)  # type: ignore[arg-type]
+
+
+def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ...]:
+    notice = tx.one("entry_get", session=session, seq=seq) if seq is not None else None
+    if notice is None or notice.claim is None:
+        return ()
+    parts = tx.all("notice_parts", claim=notice.claim)
+    return tuple(NoticePart(p.dest, p.state, bool(p.failed), p.receipt, p.first) for p in parts)
+
+
+def _reply(tx: Tx, session: int, of: int) -> Reply:
+    """What the entry is that an answer replies to."""
+    entry = tx.one("entry_get", session=session, seq=of)
+    more = {} if entry is None else entries.load(entry.more)
+    if entry is not None and "from" in more and entry.claim is not None:
+        claim = tx.one("claim_get", id=entry.claim)
+        return "elsewhere" if claim is not None and claim.reason == KIND else None
+    return of if more.get("kind") == KIND else None
 
 
 def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[speak.Leg] | None = None) -> int:

@@ -22,6 +22,7 @@ CREATE TABLE session(
   since INTEGER NOT NULL DEFAULT 1,   -- the entry its history begins with: what waited when the chapter began is in it
   epoch INTEGER NOT NULL DEFAULT 0,   -- +1 for each turn begun: the fence (Law 3)
   seq INTEGER NOT NULL DEFAULT 0,     -- last entry
+  numbers INTEGER NOT NULL DEFAULT 0, -- the last number that an option of a permission request had (Law 13)
   rev INTEGER NOT NULL DEFAULT 0,     -- last change watchers can see
   wake_at INTEGER,                 -- set exactly while a waking event waits (Law 2): when it is due
   wake_since INTEGER,              -- when it was set first
@@ -190,6 +191,7 @@ CREATE INDEX item_rev ON item(session, rev);
 CREATE INDEX item_born ON item(session, born);
 CREATE INDEX item_turn ON item(turn) WHERE turn IS NOT NULL;
 CREATE INDEX item_live ON item(session, id) WHERE live = 1;
+CREATE INDEX item_request ON item(session, id) WHERE kind = 'permission';
 
 -- Streamed text as it was shown, until it is folded into its entry or item.
 CREATE TABLE piece(
@@ -263,6 +265,7 @@ CREATE TABLE part(
   first INTEGER,                   -- when the first attempt left
   receipt TEXT,                    -- the platform's message id
   error TEXT,
+  sent_rev INTEGER,                -- the last rev of its session before it was known to be sent (Law 13)
   marked INTEGER NOT NULL DEFAULT 0,  -- 1: a deliberate repeat; the person sees that
   failed INTEGER REFERENCES event(id),  -- the event that told, after it was sent, that it failed after all
   at INTEGER NOT NULL,

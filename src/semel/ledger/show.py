@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semel.law import turn as law
+from semel.law.requests import numbers_from
 from semel.ledger import entries, requests, reserve, sessions, speak, turns
 from semel.ledger.sql import Row, Tx
 
@@ -231,6 +232,9 @@ class _Apply:
             self.tx, self.caller.session, turn=self.caller.turn, kind=op.kind, name=op.name, text=op.text,
             body=op.body, live=op.live,
         )  # fmt: skip
+        if "first" in op.body:
+            last = numbers_from(int(op.body["first"]), op.body["options"])[-1]
+            self.tx.run("session_numbered", id=self.caller.session, last=last)
         if op.announce is not None:
             words, legs = op.announce.text, op.announce.legs
             seq = requests.announce(self.tx, self.caller.session, self.caller.turn, words, legs)

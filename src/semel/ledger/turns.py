@@ -49,7 +49,7 @@ class Begun:
     """A turn that began.
 
     `lost` is the attempt before it; `failed` whether the agent told of any attempt that it failed, instead of dying;
-    `tools` whether any attempt had started a tool.
+    `tools` whether any attempt had started a tool; `numbers` the last number that an option of a request had.
     """
 
     session: int
@@ -67,6 +67,7 @@ class Begun:
     tools: bool = False
     lost: int | None = None
     failed: bool = False
+    numbers: int = 0
 
 
 @dataclass(frozen=True)
@@ -266,7 +267,7 @@ def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = 
     return Begun(
         session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
         root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=bound(tx, turn.id), told=told,
-        memory=row.memory, tools=tools, lost=lost, failed=failed,
+        memory=row.memory, tools=tools, lost=lost, failed=failed, numbers=row.numbers,
     )  # fmt: skip
 
 

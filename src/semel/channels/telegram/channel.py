@@ -77,6 +77,7 @@ class TelegramChannel:
             file_limit=UPLOAD,
             caption_len=CAPTION - spare,
             dialect="telegram",
+            numbered=True,
         )
         self._api = Api(settings)
         self._fetcher = Fetcher(self._api, settings.fetch)

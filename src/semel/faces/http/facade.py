@@ -9,6 +9,7 @@ from typing import IO, Any, Protocol
 from semel.gateway.ports import Heard
 from semel.gateway.searching import Order
 from semel.law.busy import Busy
+from semel.ledger.answers import OVER_THE_API, Given
 
 Json = dict[str, Any]
 
@@ -76,6 +77,7 @@ class GatewayFacade(Protocol):
         source: str | None = None,
         busy: Busy | None = None,
         automatic: bool = False,
+        seen: int | None = None,
     ) -> Heard: ...
 
     async def report(
@@ -116,7 +118,9 @@ class GatewayFacade(Protocol):
 
     async def stop_turn(self, session: str, by: str) -> bool: ...
 
-    async def answer(self, session: str, item: int, option: str | None, by: str) -> str: ...
+    async def answer(
+        self, session: str, item: int, option: str | None, by: str, *, given: Given = OVER_THE_API
+    ) -> str: ...
 
     async def set_busy(self, session: str, mode: Busy | None) -> None: ...
 

@@ -20,7 +20,7 @@ class Body(Struct, forbid_unknown_fields=True):
 
 class Say(Body):
     """A message from a person. `busy`: what becomes of it while the session is busy, instead of by the session's own
-    mode; `automatic`: a program sent it.
+    mode; `automatic`: a program sent it; `seen`: the rev of the view that the person had before them.
     """
 
     text: str
@@ -28,6 +28,7 @@ class Say(Body):
     id: str | None = None
     busy: BusyMode | None = None
     automatic: bool = False
+    seen: int | None = None
 
 
 class Report(Body):
@@ -45,11 +46,14 @@ class Stop(Body):
 
 
 class Answer(Body):
-    """`item` is the id of a permission request or question; `option` one of its options, null to cancel."""
+    """`item` is the id of a permission request or question; `option` one of its options, null to cancel a request.
+    `seen`: the rev of the view that it was answered in.
+    """
 
     item: int
     option: str | None = None
     by: str | None = None
+    seen: int | None = None
 
 
 class Mode(Body):

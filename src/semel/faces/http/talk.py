@@ -9,6 +9,7 @@ from semel.faces.http.problems import Problem
 from semel.faces.http.security import Access
 from semel.faces.http.table import Answers, Call, Operation, Param, json
 from semel.gateway.ports import Heard
+from semel.ledger.answers import Given
 
 OWNER = "owner"  # who acts where the caller does not say
 KEY_MOST = 255
@@ -23,7 +24,7 @@ async def say(call: Call) -> Response:
     body: shapes.Say = call.body
     key = event_key(call, body.id, "id")
     event = await call.gateway.say(
-        call.session, body.text, sender=body.sender, key=key, busy=body.busy, automatic=body.automatic
+        call.session, body.text, sender=body.sender, key=key, busy=body.busy, automatic=body.automatic, seen=body.seen
     )
     return heard(event)
 
@@ -75,7 +76,8 @@ async def stop(call: Call) -> Response:
 
 async def answer(call: Call) -> Response:
     body: shapes.Answer = call.body
-    outcome = await call.gateway.answer(call.session, body.item, body.option, body.by or OWNER)
+    given = Given(seen=body.seen)
+    outcome = await call.gateway.answer(call.session, body.item, body.option, body.by or OWNER, given=given)
     return json({"outcome": outcome})
 
 

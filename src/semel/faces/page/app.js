@@ -44,7 +44,7 @@ let open = { key: null, view: null, watch: null };
 const context = {
   agent: () => open.view?.session.agent || "Agent",
   output: (item) => at(open.key, `/outputs/${item}`),
-  answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, by: "page" })),
+  answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, by: "page", seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`)),
 };

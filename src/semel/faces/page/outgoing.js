@@ -56,7 +56,7 @@ export class Outgoing {
 
   async send(key, message) {
     try {
-      const answer = await ask("POST", at(key, "/messages"), { text: message.text, id: message.id, busy: message.busy });
+      const answer = await ask("POST", at(key, "/messages"), { text: message.text, id: message.id, busy: message.busy, seen: message.rev ?? undefined });
       message.event = answer.event;
       message.waits = answer.why;
       message.state = "accepted";

@@ -33,6 +33,7 @@ class Lines:
         self._start = True
         self._moved = asyncio.Event()
         self._sent = 0  # the event of the last message said here
+        self._options: dict[str, tuple[int, str]] = {}  # as printed -> (item, option); none means two things (Law 13)
         self.failed = False
 
     def _changed(self, rows: list[Json], state: State) -> None:
@@ -61,7 +62,8 @@ class Lines:
         elif row["kind"] == "tool" and row.get("status") in ("done", "failed", "cancelled"):
             self._tell(f"tool {row.get('title', '')}: {row['status']}")
         elif row["kind"] in ("permission", "ask") and row.get("state") == "open":
-            names = ", ".join(f"/{n} {called(o)}" for n, o in enumerate(row.get("options", []), 1))
+            self._options |= {label: (row["id"], option["optionId"]) for label, option in labelled(row)}
+            names = ", ".join(f"/{label} {called(option)}" for label, option in labelled(row))
             self._tell(f"the agent asks: {row.get('title') or row['text']}  ({names})")
         else:
             return False
@@ -94,14 +96,12 @@ class Lines:
         return await got
 
     async def _take(self, line: str) -> None:
-        """A message, which may be a command for the gateway; `/1`, `/2` answer the open question."""
+        """A message, which may be a command for the gateway; `/1`, `/2` answer the question that was printed so."""
         try:
-            questions = self.link.view.questions()
-            if questions and line[:1] == "/" and line[1:].isdigit():
-                options = questions[0].get("options", [])
-                if 0 < int(line[1:]) <= len(options):
-                    option = options[int(line[1:]) - 1]["optionId"]
-                    await self.link.answer(questions[0]["id"], option, self.sender)
+            item, option = self._options.get(line.rstrip()[1:], (None, "")) if line[:1] == "/" else (None, "")
+            if item is not None:
+                if await self.link.answer(item, option, self.sender) != "answered":
+                    self._tell("that request is gone: it was answered already, or withdrawn")
             else:
                 heard = await self.link.say(line, self.sender)
                 self._sent = int(heard["event"])
@@ -125,6 +125,14 @@ class Lines:
         if heard is not None and heard.get("kind") == "command" and heard["role"] == "user":
             return any(e.get("kind") == "command" and e.get("of") == heard["seq"] for e in view.entries.values())
         return not self._sent or (heard is not None and not view.busy)
+
+
+def labelled(question: Json) -> list[tuple[str, Json]]:
+    """Its options, each by what answers it: the number that every face shows, or, of a question, ITEM-N."""
+    options = question.get("options", [])
+    if "first" in question:
+        return [(str(n), option) for n, option in enumerate(options, question["first"])]
+    return [(f"{question['id']}-{n}", option) for n, option in enumerate(options, 1)]
 
 
 def read_lines() -> asyncio.Queue[str | None]:

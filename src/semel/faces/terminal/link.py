@@ -71,7 +71,7 @@ class Link:
     async def say(self, text: str, sender: str, busy: str | None = None, id: str | None = None) -> Json:
         """What became of it. Raises NoGateway, Refused or OutcomeUnknown, whose `id` makes a repeat harmless."""
         async with Client(self.data_dir) as client:
-            heard = await client.say(self.session, text, sender=sender, busy=busy, id=id)
+            heard = await client.say(self.session, text, sender=sender, busy=busy, id=id, seen=self.view.rev)
         self._born.set()
         return heard
 
@@ -81,7 +81,7 @@ class Link:
 
     async def answer(self, item: int, option: str | None, by: str) -> str:
         async with Client(self.data_dir) as client:
-            return await client.answer(self.session, item, option, by)
+            return await client.answer(self.session, item, option, by, self.view.rev)
 
     async def older(self) -> list[Json]:
         """The stretch before what the view holds; nothing where that is all."""

@@ -20,6 +20,8 @@ from semel.faces.safe import visible
 from semel.law.requests import called, cut, plain
 
 Json = dict[str, Any]
+KEYS = "abcdefghi"
+"""Keys that choose an option while the panel has the focus. Numbers are the session's, for `/approve N` (Law 13)."""
 
 
 def told(input: Any) -> str:
@@ -47,7 +49,7 @@ class Question(Vertical):
     def compose(self) -> ComposeResult:
         yield Static(id="asked")
         yield OptionList(id="options", markup=False)
-        yield Static("Tab goes here · 1-9 or Enter answers · Esc goes back", id="hint")
+        yield Static("Tab goes here · a-i or Enter answers · Esc goes back", id="hint")
 
     def on_mount(self) -> None:
         self.display = False
@@ -76,7 +78,7 @@ class Question(Vertical):
         self.query_one("#asked", Static).update(asked)
         options = self.query_one(OptionList)
         options.clear_options()
-        names = [f"{n}  {visible(called(option))}" for n, option in enumerate(item.get("options", []), 1)]
+        names = [f"{KEYS[n : n + 1]:1}  {visible(called(one))}" for n, one in enumerate(item.get("options", []))]
         options.add_options([Option(name) for name in names])
         options.highlighted = None
 
@@ -87,9 +89,9 @@ class Question(Vertical):
         if event.key == "escape":
             event.stop()
             self.screen.query_one("#prompt").focus()
-        elif event.character and event.character in "123456789":
+        elif event.character and event.character in KEYS:
             event.stop()
-            self._choose(int(event.character) - 1)
+            self._choose(KEYS.index(event.character))
 
     def _choose(self, index: int) -> None:
         options = self.item.get("options", []) if self.item else []

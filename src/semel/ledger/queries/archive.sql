@@ -71,5 +71,5 @@ UPDATE session SET key = :key WHERE id = :id AND deleted IS NOT NULL
 -- name: import_named
 -- the whole session is there: it gets its name
 UPDATE session SET key = :key, agent = :agent, home = :home, title = :title, chapter = :chapter, since = :since, epoch = :epoch,
-  at = :at
+  numbers = max(numbers, :numbers), at = :at
 WHERE id = :id

@@ -146,6 +146,27 @@ SELECT j.run FROM job j JOIN session s ON s.id = j.session JOIN event e ON e.sou
   AND e.key IN (j.run || ':exec.finished', j.run || ':exec.lost')
 GROUP BY j.id HAVING count(*) > 1 OR max(e.id) <> coalesce(j.event, 0)
 
+-- name: book_answered_knowingly
+-- a request that a person answered had reached the face that answered it before the answer was heard (Law 13)
+SELECT i.id AS item, i.session, i.body ->> 'face' AS face FROM item i
+LEFT JOIN command c ON c.session = i.session AND c.event = i.body ->> 'event'
+LEFT JOIN entry a ON a.session = i.session AND a.seq = c.seq
+LEFT JOIN entry n ON n.session = i.session AND n.seq = i.body ->> 'announced'
+WHERE i.kind = 'permission' AND i.body ->> 'state' = 'answered' AND i.body ->> 'first' IS NOT NULL AND (
+  i.body ->> 'face' IS NULL OR i.body ->> 'seen' < i.born OR (i.body ->> 'face' <> 'api' AND (
+    a.id IS NULL OR NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = n.claim) OR EXISTS(
+      SELECT 1 FROM part p WHERE p.claim = n.claim
+        AND (p.dest <> i.body ->> 'face' OR p.state <> 'sent' OR p.sent_rev IS NULL OR p.sent_rev >= a.born)))))
+
+-- name: book_numbers
+-- the numbers of two requests of a session are not the same, and none is above the last one
+SELECT i.id AS item, i.session, i.body ->> 'first' AS first FROM item i JOIN session s ON s.id = i.session
+LEFT JOIN item o ON o.session = i.session AND o.kind = 'permission' AND o.id = (
+  SELECT max(b.id) FROM item b WHERE b.session = i.session AND b.kind = 'permission' AND b.id < i.id AND b.body ->> 'first' IS NOT NULL)
+WHERE i.kind = 'permission' AND i.body ->> 'first' IS NOT NULL AND (
+  (i.body ->> 'first') + max(1, json_array_length(i.body, '$.options')) - 1 > s.numbers
+  OR (o.body ->> 'first') + max(1, json_array_length(o.body, '$.options')) > i.body ->> 'first')
+
 -- name: ledger_counts
 -- how much the ledger holds
 SELECT (SELECT count(*) FROM session) AS sessions, (SELECT count(*) FROM event) AS events,

@@ -67,6 +67,15 @@ SELECT dest, state, failed IS NOT NULL AS failed, count(*) AS n, min(id) AS part
   json_group_array(id) AS ids
 FROM part WHERE claim = :claim GROUP BY dest, state, failed IS NOT NULL
 
+-- name: notice_parts
+-- what is known of each part of an utterance, in its order: whether it was sent, and as which message
+SELECT dest, state, failed, receipt, first FROM part WHERE claim = :claim ORDER BY n
+
+-- name: requests_last
+-- the last permission requests of a session, the newest first
+SELECT id, session, turn, kind, name, born, rev, base, live, text, body
+FROM item INDEXED BY item_request WHERE session = :session AND kind = 'permission' ORDER BY id DESC LIMIT :limit
+
 -- name: piece_add
 -- streamed text, as shown
 INSERT INTO piece(session, rev, entry, item, text) VALUES(:session, :rev, :entry, :item, :text)

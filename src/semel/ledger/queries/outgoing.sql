@@ -45,7 +45,8 @@ UPDATE part SET due = :due WHERE id = :id
 -- name: part_set
 -- What became of it.
 UPDATE part SET state = :state, due = :due, first = :first, attempts = :attempts, receipt = :receipt, error = :error,
-  marked = :marked, failed = :failed
+  marked = :marked, failed = :failed, sent_rev = CASE WHEN :state = 'sent' THEN
+    coalesce(sent_rev, (SELECT s.rev FROM claim c JOIN session s ON s.id = c.session WHERE c.id = part.claim)) END
 WHERE id = :id
 
 -- name: part_join_tail

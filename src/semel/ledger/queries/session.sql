@@ -1,12 +1,12 @@
 -- name: session_by_key
 -- one session, by its key
-SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
+SELECT id, key, agent, home, title, chapter, epoch, seq, numbers, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
   archived, deleted, erased, erased_rev, at
 FROM session WHERE key = :key
 
 -- name: session_by_id
 -- one session
-SELECT id, key, agent, home, title, chapter, epoch, seq, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
+SELECT id, key, agent, home, title, chapter, epoch, seq, numbers, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
   summary, archived, deleted, erased, erased_rev, at
 FROM session WHERE id = :id
 
@@ -31,6 +31,10 @@ UPDATE session SET seq = seq + 1, rev = rev + 1 WHERE id = :id RETURNING seq, re
 -- name: session_next_rev
 -- the next change watchers can see
 UPDATE session SET rev = rev + 1 WHERE id = :id RETURNING rev
+
+-- name: session_numbered
+-- numbers that people were shown are never used again (Law 13)
+UPDATE session SET numbers = max(numbers, :last) WHERE id = :id
 
 -- name: session_wake
 -- something to do (Law 2: at most one pending wake, with one due time)

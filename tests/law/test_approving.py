@@ -1,0 +1,167 @@
+"""An answer counts for the one request it was given for, and only if that had reached who answers (Law 13)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from semel.law import requests
+from semel.law.approving import CLOCK_SKEW_MS, NoticePart, Posed, Reply, Writing, has_reached, name_request
+
+Json = dict[str, Any]
+CHAT = Writing("chat:dm")
+LEFT_AT = 1_000_000_000
+
+
+def option(id: str, kind: str) -> Json:
+    return {"optionId": id, "name": id.upper(), "kind": kind}
+
+
+def sent(**more: Any) -> NoticePart:
+    return replace(NoticePart("chat:dm", "sent", left_at=LEFT_AT), **more)
+
+
+A = requests.Request(
+    7, "a", 1, (option("y", "allow_once"), option("ya", "allow_always"), option("n", "reject_once")), asked=11
+)
+B = requests.Request(8, "b", 4, (option("ya", "allow_always"),), asked=12)
+C = requests.Request(9, "c", 5, (), asked=13)
+SHOWN = {one.item: Posed(one, parts=(sent(),), born=one.item) for one in (A, B, C)}
+
+
+def answered(*shown: requests.Request, allow: bool = True, number: int | None = None, reply: Reply = None) -> Any:
+    """(item, option) that an answer in the chat chooses, where these were asked; None: nothing."""
+    return chosen(name_request([SHOWN[one.item] for one in shown], CHAT, allow, number, reply))
+
+
+def chosen(found: requests.Chosen | str) -> tuple[int, str | None] | None:
+    if isinstance(found, str):
+        assert found
+        return None
+    return found.item, found.option
+
+
+CHOICES = [
+    ((A,), True, None, (7, "y")),
+    ((A,), True, 2, (7, "ya")),
+    ((A,), True, 3, (7, "n")),
+    ((A,), False, None, (7, "n")),
+    ((A,), False, 1, (7, "n")),
+    ((B,), True, None, (8, "ya")),
+    ((B,), False, None, (8, None)),
+    ((B,), False, 4, (8, None)),
+    ((C,), False, None, (9, None)),
+    ((C,), False, 5, (9, None)),
+    ((A, B), True, 4, (8, "ya")),
+    ((A, B), False, 2, (7, "n")),
+    ((A, B), True, None, None),
+    ((A, B), True, 5, None),
+    ((A,), True, 0, None),
+    ((C,), True, None, None),
+    ((C,), True, 5, None),
+    ((), True, None, None),
+]
+
+
+@pytest.mark.parametrize(("asked", "allow", "number", "wanted"), CHOICES)
+def test_what_an_answer_in_words_means(
+    asked: tuple[requests.Request, ...], allow: bool, number: int | None, wanted: tuple[int, str | None] | None
+) -> None:
+    assert answered(*asked, allow=allow, number=number) == wanted
+
+
+REPLIES = [
+    ((A, B), True, None, 11, (7, "y")),
+    ((A, B), True, None, 12, (8, "ya")),
+    ((A, B), True, 4, 11, None),
+    ((A, B), True, None, 10, None),
+    ((B,), True, None, 11, None),
+    ((A,), False, 2, 11, (7, "n")),
+    ((A,), True, None, "unknown", None),
+    ((A,), True, 1, "unknown", (7, "y")),
+    ((A,), True, 1, "elsewhere", None),
+]
+
+
+@pytest.mark.parametrize(("asked", "allow", "number", "reply", "wanted"), REPLIES)
+def test_what_an_answer_that_is_a_reply_means(
+    asked: tuple[requests.Request, ...], allow: bool, number: int | None, reply: Reply, wanted: tuple[int, str] | None
+) -> None:
+    assert answered(*asked, allow=allow, number=number, reply=reply) == wanted
+
+
+UNREAD = [
+    (),
+    (sent(state="queued"),),
+    (sent(state="sending"),),
+    (sent(state="unknown"),),
+    (sent(state="held"),),
+    (sent(state="rejected"),),
+    (sent(state="dropped"),),
+    (sent(failed=True),),
+    (sent(dest="chat:another"),),
+    (sent(), sent(state="queued")),
+    (sent(state="held"), sent()),
+]
+
+
+@pytest.mark.parametrize("parts", UNREAD)
+@pytest.mark.parametrize(("number", "reply"), [(None, None), (4, None), (None, 12), (4, 12)])
+def test_what_had_not_reached_the_chat_whole_is_not_answered_from_there(
+    parts: tuple[NoticePart, ...], number: int | None, reply: Reply
+) -> None:
+    """Whichever way it is named, and however few requests there are."""
+    unread = replace(SHOWN[8], parts=parts)
+    said = name_request([unread], CHAT, True, number, reply)
+    assert isinstance(said, str) and said.startswith("Nothing was allowed or denied")
+
+
+def test_a_second_answer_to_one_question_allows_nothing_else() -> None:
+    over = replace(SHOWN[7], state="answered", outcome="Y, by Ada: a")
+    unread = replace(SHOWN[8], parts=(sent(state="queued"),))
+    for number, reply in ((None, None), (1, None), (None, 11)):
+        said = name_request([over, unread], CHAT, True, number, reply)
+        assert isinstance(said, str) and said.startswith("That request is gone: Y, by Ada: a. Something else is asked")
+
+
+def test_an_answer_means_the_one_that_was_read_whatever_else_is_open() -> None:
+    unread = replace(SHOWN[8], parts=(sent(state="sending"),))
+    assert chosen(name_request([SHOWN[7], unread], CHAT, True)) == (7, "y")
+
+
+def test_over_the_api_only_what_its_view_had_shown_is_answered_without_a_number() -> None:
+    posed = list(SHOWN.values())[:2]
+    assert chosen(name_request(posed, Writing(None, seen=7), True)) == (7, "y")
+    assert chosen(name_request(posed, Writing(None, seen=6), True)) is None
+    assert chosen(name_request(posed, Writing(None, seen=7), True, 4)) is None
+    assert chosen(name_request(posed[:1], Writing(None), True)) is None
+    assert chosen(name_request(posed, Writing(None), True, 4)) == (8, "ya")
+
+
+def test_a_platform_that_numbers_its_messages_tells_what_was_written_first() -> None:
+    notice = Posed(A, parts=(sent(receipt="dm/41"), sent(receipt="dm/42")))
+    for id, reached in (("dm/43", True), ("dm/41", False), ("dm/9", False), ("other/9", True), ("x", True)):
+        writing = replace(CHAT, id=id, numbered=True)
+        assert has_reached(notice, writing) is reached
+        assert has_reached(notice, replace(writing, numbered=False))
+        assert has_reached(notice, writing, replied=True)
+
+
+def test_what_was_written_long_before_the_question_left_is_no_answer_to_it() -> None:
+    posed = SHOWN[7]
+    early = replace(CHAT, written_at=LEFT_AT - CLOCK_SKEW_MS - 1)
+    assert not has_reached(posed, early)
+    assert has_reached(posed, early, replied=True)
+    assert has_reached(posed, replace(CHAT, written_at=LEFT_AT - CLOCK_SKEW_MS))
+
+
+def test_of_two_agents_in_one_chat_each_is_answered_by_name() -> None:
+    other = replace(SHOWN[8], elsewhere=True)
+    assert chosen(name_request([SHOWN[7], other], CHAT, True)) is None
+    assert chosen(name_request([SHOWN[7], other], CHAT, True, 1)) == (7, "y")
+    assert chosen(name_request([SHOWN[7], other], CHAT, True, 4)) is None
+    assert chosen(name_request([SHOWN[7], replace(other, request=replace(B, first=1))], CHAT, True, 1)) is None
+    assert chosen(name_request([other], CHAT, True)) is None
+    assert chosen(name_request([SHOWN[7], other], CHAT, True, reply=11)) == (7, "y")
