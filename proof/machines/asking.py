@@ -1,8 +1,7 @@
-"""Who may speak, by which code they became known, and what a person's answer to a request means.
+"""Who may speak, and by which code they became known.
 
 `PeopleMachine` runs over a ledger: accounts that the configuration lists, that the owner adds, that show a code; one
-role a name, a code used once. `RequestMachine` is pure law: numbers that never mean two things while a turn runs, a no
-that never allows, a yes that never allows more than was read.
+role a name, a code used once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from proof.machines.house import refused
 from proof.machines.ledger import Make
 from proof.machines.sqlite import SqliteLedger
 from semel.law import people as law
-from semel.law import requests
 from semel.ledger.people import Account, Code, Listed
 
 NAMES = ("anna", "bo", "chris")
@@ -154,56 +152,3 @@ class PeopleMachine(Counted):
         names = {(one.name, one.role) for one in self.known.values()}
         assert len(names) == len({name for name, _ in names}), f"one name has two roles: {sorted(names)}"
         assert len(self.used) == len(set(self.used)), f"a code was used twice: {self.used}"
-
-
-OPTIONS = ("allow_once", "allow_always", "reject_once", "reject_always", "other", None)
-
-
-class RequestMachine(Counted):
-    """What an agent asks in one turn, and what people answer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[requests.Request] = []
-        self.next = 1
-        self.item = 0
-        self.meant: dict[int, tuple[int, str | None]] = {}  # number -> (item, kind of the option), in this turn
-
-    @rule(kinds=st.lists(st.sampled_from(OPTIONS), max_size=4), told=st.booleans())
-    def the_agent_asks(self, kinds: list[str | None], told: bool) -> None:
-        self.item += 1
-        options = tuple({"optionId": f"o{n}", "kind": kind, "name": f"N {n}"} for n, kind in enumerate(kinds))
-        one = requests.Request(self.item, f"do {self.item}", self.next, options, self.item if told else None)
-        for n in one.numbers:
-            assert n not in self.meant, "a number means two things"
-            self.meant[n] = (self.item, kinds[n - one.first] if kinds else None)
-        self.next += len(one.numbers)
-        self.open.append(one)
-
-    @rule(allow=st.booleans(), number=st.none() | st.integers(0, 9), about=st.none() | st.integers(1, 6))
-    def a_person_answers(self, allow: bool, number: int | None, about: int | None) -> None:
-        chosen = requests.choose(self.open, allow, number, about)
-        could = [one for one in self.open if about in (None, one.asked) and number in (None, *one.numbers)]
-        if not isinstance(chosen, requests.Chosen):
-            assert chosen, "nothing is said of it"
-            assert len(could) != 1 or (allow and not self._allows(could[0])), "an answer was not taken"
-            return
-        [one] = [one for one in could if one.item == chosen.item]
-        assert number is not None or len(could) == 1, "one of several, and nobody said which"
-        kind = next((o["kind"] for o in one.options if o["optionId"] == chosen.option), None)
-        if not allow:
-            assert not str(kind or "").startswith("allow"), "a no that allows"
-        elif number is not None and one.options:
-            assert (one.item, kind) == self.meant[number], "another option than the one that was read"
-        else:
-            first = "allow_once" if any(o["kind"] == "allow_once" for o in one.options) else "allow_always"
-            assert kind == first, "more than was asked for"
-        self.open.remove(one)
-
-    @staticmethod
-    def _allows(one: requests.Request) -> bool:
-        return any(str(o["kind"]).startswith("allow") for o in one.options)
-
-    @rule()
-    def a_turn_begins(self) -> None:
-        self.open, self.next, self.meant = [], 1, {}

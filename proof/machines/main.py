@@ -20,7 +20,8 @@ from hypothesis import HealthCheck, Phase, reporting, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from proof.arguments import BadArgument, whole
-from proof.machines.asking import PeopleMachine, RequestMachine
+from proof.machines.approving import RequestMachine
+from proof.machines.asking import PeopleMachine
 from proof.machines.copies import CallMachine, ClaimMachine, IdentityMachine
 from proof.machines.cost import CostMachine
 from proof.machines.counted import Counted
@@ -57,7 +58,7 @@ PLANS = {
     "calls": Plan(CallMachine, 60, 40, 1, 8),
     "identity": Plan(IdentityMachine, 60, 40, 1, 8),
     "people": Plan(PeopleMachine, 40, 40, 2, 16),
-    "requests": Plan(RequestMachine, 60, 40, 1, 8),
+    "requests": Plan(RequestMachine, 40, 60, 3, 24),
     "permissions": Plan(PermissionMachine, 30, 40, 1, 8),
 }
 

@@ -59,11 +59,16 @@ class PermissionMachine(Counted):
     def teardown(self) -> None:
         self.loop.close()
 
-    @initialize(policy=st.sampled_from(["ask", "ask", "ask", "allow", "deny"]), seen=st.booleans())
-    def a_run_begins(self, policy: str, seen: bool) -> None:
-        self.policy, self.seen = policy, seen
+    @initialize(
+        policy=st.sampled_from(["ask", "ask", "ask", "allow", "deny"]), seen=st.booleans(), numbers=st.integers(0, 9)
+    )
+    def a_run_begins(self, policy: str, seen: bool, numbers: int) -> None:
+        """`numbers`: the last one that people were shown in its session before."""
+        self.policy, self.seen, self.numbers = policy, seen, numbers
         talk = cast(Conversation, self.agent)
-        self.requests = Permissions(talk, policy, DEADLINE, self.expired.append, lambda: self.seen)
+        self.requests = Permissions(
+            talk, policy, DEADLINE, self.expired.append, lambda: self.seen, numbers=numbers
+        )  # fmt: skip
 
     def _does(self, what: Any, *args: Any) -> Any:
         """One thing happens in the loop, and whatever it made due is done."""
@@ -96,6 +101,8 @@ class PermissionMachine(Counted):
             self.until[number] = self.loop.now + DEADLINE
             [opened] = ops
             self.slots[number] = opened.slot
+            assert opened.body["first"] > self.numbers, "Law 13: a number that people were shown is used again"
+            self.numbers = opened.body["first"] + max(1, len(opened.body["options"])) - 1
             self.requests.recorded(self._items(), ())
 
     @rule(seen=st.booleans())
@@ -110,8 +117,10 @@ class PermissionMachine(Counted):
         self._answered(item, option)
 
     def _answered(self, item: int, option: str | None) -> None:
-        self._does(self.requests.answered, item, option)
-        if self.until.pop(item, None) is not None:
+        """Who answers is told whether the agent has it."""
+        told, waited = self._does(self.requests.answered, item, option), self.until.pop(item, None) is not None
+        assert told is waited, f"an answer to request {item} that was {'' if waited else 'not '}open is told {told}"
+        if waited:
             self.due[f"p{item}"] = option
 
     @rule(seconds=st.sampled_from([1.0, 59.0, 60.0]), first=st.sampled_from([None, None, "once", "no"]))

@@ -3,7 +3,7 @@
 A patch begins with lines `Name: value`, then an empty line, then a unified diff over src/:
 
     Fault: what is wrong, in one sentence
-    Law: the number of the law that it breaks (1 to 11)
+    Law: the number of the law that it breaks (1 to 14)
     Caught-by: the part that must catch it
     Options: what that part is run with, beside --quick --first (may be left out)
     Quick: yes, if it belongs to the sample (may be left out)
@@ -20,7 +20,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "mutants"
 CATCHERS = ("crash", "power", "schedules", "machines")
 NAMES = ("Fault", "Law", "Caught-by", "Options", "Quick")
-LAWS = range(1, 12)
+LAWS = range(1, 15)
 
 _CHANGED = re.compile(r"^\+\+\+ b/(src/semel/\S+)$", re.M)
 

@@ -52,7 +52,7 @@ def test_a_patch_whose_surroundings_changed_does_not_apply(tmp_path: Path) -> No
     ("text", "says"),
     [
         ("Fault: a fault\nLaw: 1\n\n" + DIFF, "does not say Caught-by"),
-        (HEADER.replace("Law: 1", "Law: 12") + DIFF, "Law is '12'"),
+        (HEADER.replace("Law: 1", "Law: 15") + DIFF, "Law is '15'"),
         (HEADER.replace("crash", "luck") + DIFF, "Caught-by is 'luck'"),
         (HEADER.replace("Law: 1", "Why: because") + DIFF, "is no line of a header"),
         (HEADER, "below src/semel"),
