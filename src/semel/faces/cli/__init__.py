@@ -26,12 +26,23 @@ def commands() -> typer.Typer:
 
 def main() -> None:
     """The console script. What a person can put right is told in a line, without a traceback."""
+    from semel.faces.cli.usage import UsageError, explain
     from semel.faces.client import NoGateway, OutcomeUnknown, Refused
     from semel.faces.config import ConfigError
     from semel.ledger.errors import LedgerError
 
     try:
-        commands()(prog_name="semel")
+        code = commands()(prog_name="semel", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)  # of typer.Exit
+    except UsageError as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # a group alone shows its help
+            complain(explain(error))
+        elif error.message:  # where typer has no rich, it did not show it yet
+            error.show()
+        sys.exit(2)
+    except typer.Abort:  # Ctrl-C where a question was asked
+        complain("aborted")
+        sys.exit(1)
     except ConfigError as error:
         complain(*error.problems)
         sys.exit(2)

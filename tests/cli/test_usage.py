@@ -1,0 +1,40 @@
+"""Wrong usage is one line on stderr and exit code 2: where, what, and the nearest thing that is there."""
+
+from __future__ import annotations
+
+import pytest
+from cli_house import Cli
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("outbocks", "there is no command 'outbocks'; did you mean \"outbox\"?"),
+        ("stauts", "there is no command 'stauts'; known: "),
+        ("outbox lst", "outbox: there is no command 'lst'; did you mean \"list\"?"),
+        ("say main hi --idd x", 'say: there is no option --idd; did you mean "--id"?'),
+        ("outbox list --stat held", 'outbox list: there is no option --stat; did you mean "--state"?'),
+        ("say -x", "say: there is no option -x; known: "),
+        ("say", "say: missing argument"),
+        ("say main hi more", "say: got unexpected extra argument"),
+        ("say main hi --id", "requires an argument"),
+        ("say main hi --wait=3", "does not take a value"),
+        ("say main hi --busy never", "'never' is not one of "),
+        ("show main -n x", "'-n'"),
+        ("outbox drop e1", "is not a part's id"),
+        ("exec", "exec: name a command after --, or use --flush alone"),
+        ("--nonsense", "there is no option --nonsense; known: "),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(cli: Cli, typed: str, told: str) -> None:
+    done = cli(*typed.split(), rc=2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("semel: ") and done.stderr.count("\n") == 1, done.stderr
+    assert told in done.stderr
+
+
+def test_what_is_asked_for_is_shown(cli: Cli) -> None:
+    assert cli("--version").stdout.startswith("semel ")
+    assert "--wait" in cli("say", "--help").stdout
+    assert "list" in cli("outbox", rc=2).stdout
+    assert cli("outbox", rc=2).stderr == ""
