@@ -55,6 +55,8 @@ class House:
     process: subprocess.Popen[bytes] | None = None
     url: str = ""
     children: list[subprocess.Popen[str]] = field(default_factory=list)
+    node: str = "ci"  # its name in the configuration
+    token: str = TOKEN
 
     @property
     def data(self) -> Path:
@@ -68,8 +70,8 @@ class House:
     # ---------------------------------------------------------------- the gateway
 
     def up(self) -> House:
-        (self.home / "ci.token").write_text(TOKEN + "\n")
-        (self.home / "semel.toml").write_text(CONFIG)
+        (self.home / "ci.token").write_text(self.token + "\n")
+        (self.home / "semel.toml").write_text(CONFIG.replace("[nodes.ci]", f"[nodes.{self.node}]"))
         with (self.home / "gateway.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "semel", "up", "--listen", "127.0.0.1:0", "--log", "json"],

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from exec_house import PATIENCE, TOKEN, House, line, proxy, until
 
@@ -263,3 +264,24 @@ def test_what_is_lost_without_a_process_is_not_guessed_about() -> None:
         "node": "box",
         "running": False,
     }
+
+
+def test_a_node_that_is_renamed_or_gets_another_token_is_the_same_one(house: House) -> None:
+    """What it reported before, and reports again, is folded."""
+    body = {"kind": "exec.finished", "text": "it ended", "key": "r1:exec.finished", "wakes": False}
+
+    def report() -> tuple[str, int]:
+        headers = {"Authorization": f"Bearer {house.token}"}
+        got = httpx2.post(f"{house.url}/v1/sessions/ci:build/events", json=body, headers=headers, timeout=PATIENCE)
+        return got.json()["status"], got.json()["event"]
+
+    house.up()
+    first = report()
+    assert first[0] == "accepted"
+    for node, token in (("build", house.token), ("build", house.token + "-2"), ("ci", house.token + "-2")):
+        house.end()
+        house.node, house.token = node, token
+        house.up()
+        assert report() == ("duplicate", first[1])
+    assert len(house.entries("ci:build")) == 1
+    house.balanced()

@@ -12,8 +12,8 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,11 @@ from semel.faces.config import ConfigError
 from semel.faces.config.load import Config
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
 from semel.faces.http.server import bind
+from semel.faces.http.settings import Node
 from semel.gateway import Gateway
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
+from semel.ledger import nodes
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
 from semel.tools import owned
@@ -96,6 +98,7 @@ async def open_house(config: Config) -> AsyncIterator[House]:
     async with contextlib.AsyncExitStack() as stack:
         store = await asyncio.to_thread(Store.open, settings.ledger)
         stack.push_async_callback(asyncio.to_thread, store.close)
+        http = replace(http, nodes=await _known(store, http.nodes))
         sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken
         for sock in sockets:
             stack.callback(sock.close)
@@ -137,6 +140,12 @@ def _http_settings(config: Config) -> Settings:
         nodes=config.nodes,
         heartbeat=config.heartbeat,
     )
+
+
+async def _known(store: Store, configured: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes, each with the source that it had before it was renamed."""
+    found = await store.write(nodes.sources, {node.name: node.digest for node in configured})
+    return tuple(replace(node, source=found[node.name]) for node in configured)
 
 
 def owner_token(data_dir: Path) -> str:

@@ -277,6 +277,16 @@ CREATE INDEX part_state ON part(state, id);
 CREATE INDEX part_receipt ON part(receipt) WHERE receipt IS NOT NULL;
 CREATE UNIQUE INDEX part_failed ON part(failed) WHERE failed IS NOT NULL;
 
+-- A node of the configuration. Its source stays what it was when it is renamed, and when it gets another token (Law 1).
+CREATE TABLE node(
+  source TEXT PRIMARY KEY,         -- what its events have: node:NAME, with the name it had first
+  name TEXT NOT NULL,              -- that it has now
+  token BLOB NOT NULL,             -- a digest of the one it has now
+  at INTEGER NOT NULL              -- since when
+) STRICT;
+CREATE UNIQUE INDEX node_token ON node(token);
+CREATE INDEX node_name ON node(name);
+
 CREATE TABLE cursor(source TEXT PRIMARY KEY, value TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
 
 -- Files that were promised, copied into the store before the send, and files that were received (data_dir/blobs/<id>).

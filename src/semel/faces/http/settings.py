@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -42,11 +43,15 @@ class Node:
     name: str
     token: str = field(repr=False)
     sessions: tuple[str, ...] = ()  # shell patterns over session keys; none: no session
+    source: str = ""  # Law 1: who it is, by whatever connection and name it comes; "": node:NAME
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", self.source or f"node:{self.name}")
 
     @property
-    def source(self) -> str:
-        """Law 1: who it is, whatever connection it comes by."""
-        return f"node:{self.name}"
+    def digest(self) -> bytes:
+        """Of its token: by it the ledger knows it again."""
+        return hashlib.blake2b(self.token.encode(), digest_size=16, person=b"semel node").digest()
 
     def may_report_to(self, session: str) -> bool:
         return any(fnmatchcase(session, pattern) for pattern in self.sessions)
