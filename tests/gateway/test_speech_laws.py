@@ -11,6 +11,7 @@ import pytest
 from gateway_world import PATIENCE, World, destination, script, until
 
 from semel.gateway.ports import Safety
+from semel.gateway.run import OVERTAKEN
 from semel.gateway.settings import ChannelSettings
 from semel.testing import FakeChannel, Platform
 
@@ -129,6 +130,32 @@ async def test_a_call_that_overtakes_the_stream_is_recorded_behind_what_was_said
         call = {**send("The report is ready."), "announce": False}
         said = await w.ask(script({"together": [call, late]}, {"text": "Done.", "message": "another"}))
         assert said == ["On it. ", "The report is ready.", "Done."]
+
+
+async def test_the_first_call_of_an_agent_that_tells_of_no_calls_is_soon_made(tmp_path: Path) -> None:
+    """Which turn it belongs to is no question in a process's first turn; what was said before it stays before it."""
+    async with World(tmp_path) as w:
+        await w.ask(script("warm"), session="other")
+        loop = asyncio.get_running_loop()
+        for _ in range(2):
+            call = {**send("The report is ready."), "announce": False}
+            began = loop.time()
+            said = await w.ask(script({"text": "On it. ", "chunks": 3}, call, call | {"id": "c2"}, "Done."))
+            assert said[-4:] == ["On it. ", "The report is ready.", "The report is ready.", "Done."]
+            took = loop.time() - began
+            assert took < 2 * OVERTAKEN, "neither of the calls was waited for in vain"
+        [live] = [one for one in w.gateway.spawns.live.values() if one.key == "s"]
+        assert live.announces is False
+
+
+async def test_a_call_that_is_told_of_late_in_the_first_turn_is_waited_for_in_the_next(tmp_path: Path) -> None:
+    told = {"toolCallId": "t1", "title": "mcp__semel__send_message", "rawInput": {"text": "The report is ready."}}
+    late = [{"update": {"sessionUpdate": "tool_call", **told, "status": "completed"}}]
+    async with World(tmp_path) as w:
+        call = {**send("The report is ready."), "announce": False}
+        await w.ask(script(call, *late, "Done."))
+        [live] = w.gateway.spawns.live.values()
+        assert live.announces is True
 
 
 async def test_addressed_text_goes_where_it_is_addressed(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ log = structlog.get_logger("semel.turn")
 SHOW_EVERY = 0.033  # seconds between two batches while text streams
 CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before its process is ended
 OVERTAKEN = 3.0  # seconds the stream is given to tell of a tool call that came by the other pipe
+FIRST_TURN_S = 0.6  # the same in the first turn of a process: only the order of what is said depends on it
 UNANNOUNCED = 0.1  # the same, for an agent that was seen not to tell of its calls
 
 Json = dict[str, Any]
@@ -60,6 +61,8 @@ class Run:
         self.prompted = False  # the agent was given the prompt, and with it what it had to be told
         self.open = 0  # prompts it has to answer
         self.ending = False  # the last answer is there: nothing joins this turn any more
+        self.first = live.used == 0.0  # its process served no other turn: a call of it can be of no other
+        self.unannounced: list[tuple[str, Json]] = []  # calls that the stream did not tell of in time
         self.streams = begun.home is not None and deps.places.streams(begun.home)
         self.previewed: int | None = None  # the part in which it is shown at home while it is written
         self.fold = live.fold
@@ -94,10 +97,11 @@ class Run:
         """(tool call id, turn) of the open tool call this is, if the stream tells of it soon.
 
         A call comes by another pipe than the stream and may overtake it, on a busy machine by much: what the
-        agent said before it has to be recorded, and leave, before it. All that was streamed is committed then.
+        agent said before it has to be recorded, and leave, before it. All that was streamed is committed then. Which
+        turn it belongs to is a question only where the process served an earlier one (Law 10).
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + (UNANNOUNCED if self.live.announces is False else OVERTAKEN)
+        end = loop.time() + self._announcement_timeout()
         while True:
             self.news.clear()
             await self.flush()
@@ -108,11 +112,18 @@ class Run:
                 if known:
                     self.live.announces = True
                 elif not self.over and self.live.announces is None:
-                    self.live.announces = False
+                    self.unannounced.append((name, arguments))
+                    if not self.first:
+                        self.live.announces = False
                 return found, (self.viewing.turns[str(found)] if known else None)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self.news.wait()
+
+    def _announcement_timeout(self) -> float:
+        if self.live.announces is False or (self.first and self.unannounced):
+            return UNANNOUNCED
+        return FIRST_TURN_S if self.first and self.live.announces is None else OVERTAKEN
 
     def sent(self, text: str) -> None:
         """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
@@ -446,6 +457,8 @@ class Run:
 
     def drain_marks(self) -> None:
         """The run is over: nobody waits for it any more."""
+        if self.live.announces is None and self.unannounced:
+            self.live.announces = any(self.viewing.told(name, arguments) for name, arguments in self.unannounced)
         self.over = True
         self.news.set()
         self.live.slots = self.slots

@@ -122,6 +122,10 @@ class Viewing:
                 return call
         return None
 
+    def told(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether the stream told of such a call in this turn, at any time."""
+        return any(_names(known, name) and _input_is(known.get("input"), arguments) for known in self.inputs.values())
+
     # ------------------------------------------------------------ per operation
 
     def _began(self, op: Began) -> None:
