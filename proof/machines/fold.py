@@ -4,7 +4,8 @@ An agent talks, thinks, runs tools and ends its turns. What it says goes to the 
 `noisy` one with copies between: the whole block again, the whole block with more behind it, the block under another
 message id, the last message once more behind a tool call or at the turn's end, a tool's state again, its history
 replayed under the same ids, under others, or under none, trimmed or not. Both views must be the same, and be what the
-agent truly said, honest repeats included.
+agent truly said, honest repeats included: texts that begin with the same words twice, short texts that are said again.
+What has no other sign of a re-delivery than its wording comes again only if it is longer than honest repeats are.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from proof.machines.counted import Counted
 from semel.law.stream import PROFILES, Began, Changed, Ended, Fold, Grew, Op
+from semel.law.stream.evidence import LEAST_RETRY_CHARS
 
 Json = dict[str, Any]
 CHUNK = {"message": "agent_message_chunk", "thought": "agent_thought_chunk", "user": "user_message_chunk"}
 HONEST = ("", "ha" * 3, " 1000", " no no no", "\n- a\n- a\n- a", " \u00e9\U0001f600")
+PHRASES = ("I love you, I love you too. ", "- one more line of a list\n", "We shall not, we shall not be moved. ")
+SUMMARIES = (None, "content", "rawOutput")  # where a poorer word on the output comes behind it
 SHOWN = ("role", "partial", "superseded", "history", "status", "title", "stop")
 
 
@@ -111,31 +115,59 @@ class FoldMachine(Counted):
 
     @precondition(lambda self: self.running)
     @rule(
-        kind=st.sampled_from(["message", "message", "message", "thought"]), more=st.booleans(),
+        kind=st.sampled_from(["message", "message", "message", "thought"]), more=st.booleans(), long=st.booleans(),
         tail=st.sampled_from(HONEST), cuts=st.lists(st.integers(0, 99), max_size=4),
     )  # fmt: skip
-    def talks(self, kind: str, more: bool, tail: str, cuts: list[int]) -> None:
+    def talks(self, kind: str, more: bool, long: bool, tail: str, cuts: list[int]) -> None:
         n = self.fresh()
         text = f"Sentence {n} tells of matter {n * 7} at length{tail}. "
+        if long:
+            text += "".join(f"Word {n}.{word} of it. " for word in range(LEAST_RETRY_CHARS // 16))
+        self._says(kind, more, list(pieces(text, cuts)))
+
+    @precondition(lambda self: self.running)
+    @rule(
+        kind=st.sampled_from(["message", "thought"]), phrase=st.sampled_from(PHRASES), times=st.integers(2, 4),
+        rest=st.sampled_from(["", "And so on. "]), at_a_stroke=st.booleans(),
+    )  # fmt: skip
+    def begins_with_the_same_words_again_and_again(
+        self, kind: str, phrase: str, times: int, rest: str, at_a_stroke: bool
+    ) -> None:
+        """Word by word; the last time perhaps in one chunk (a thought must go on then, or it may be a copy)."""
+        phrase = f"{phrase[:2]}{self.fresh()} {phrase[2:]}"
+        words = [f"{word} " for word in phrase.split(" ")]
+        chunks = words * times
+        if at_a_stroke and (rest or kind == "message"):
+            chunks = [*words * (times - 1), "".join(words)]
+        self._says(kind, False, [*chunks, *([rest] if rest else [])])
+
+    def _says(self, kind: str, more: bool, chunks: list[str]) -> None:
+        """One block of these chunks, or `more` of the open one."""
+        n = self.number
         if self.open is None or self.open.kind != kind or not more:
             mid = f"msg_{n}" if kind == "message" else f"th_{n}"
             self.open = Said(kind, "", mid, mid)
             self.truth.append(self.open)
-        for piece in pieces(text, cuts):
+        for piece in chunks:
             self.both(chunk(kind, piece, self.open.mid), chunk(kind, piece, self.open.noisy))
             self.open.chunks += 1
-        self.open.text += text
+        self.open.text += "".join(chunks)
 
     @precondition(lambda self: self.running)
-    @rule(output=st.sampled_from(["", "one line\n", "ha\nha\n", "a b c\n" * 9]))
-    def runs_a_tool(self, output: str) -> None:
+    @rule(output=st.sampled_from(["", "one line\n", "ha\nha\n", "a b c\n" * 9]), summary=st.sampled_from(SUMMARIES))
+    def runs_a_tool(self, output: str, summary: str | None) -> None:
         cid, self.open = f"call_{self.fresh()}", None
         call = {"sessionUpdate": "tool_call", "toolCallId": cid, "title": f"Run {cid}", "status": "in_progress"}
         self.both({**call, "rawInput": {"command": f"echo {cid}"}})
         delta = self.profile.terminal == "delta"
         for line in output.splitlines(keepends=True) if delta else ():
             self.both({**self._tool(cid), "_meta": {"terminal_output": {"terminal_id": cid, "data": line}}})
-        self.both({**self._tool(cid), "status": "completed"})
+        final = {**self._tool(cid), "status": "completed"}
+        if summary and output and delta:
+            done = "Command finished, exit code 0"
+            content = [{"type": "content", "content": {"type": "text", "text": done}}]
+            final[summary] = content if summary == "content" else {"output": done}
+        self.both(final)
         self.truth.append(Said("tool", output if delta else "", cid, cid))
 
     def _tool(self, cid: str) -> Json:
@@ -151,7 +183,8 @@ class FoldMachine(Counted):
     # ------------------------------------------------------------ what is told again
 
     def _may_repeat(self) -> bool:
-        return self.open is not None and not self.profile.exact
+        long = self.open is not None and len(self.open.text) >= LEAST_RETRY_CHARS
+        return long and not self.profile.exact
 
     @precondition(_may_repeat)
     @rule()
@@ -168,7 +201,11 @@ class FoldMachine(Counted):
         self.both(chunk(self.open.kind, more, self.open.mid), whole)
         self.open.text += more
 
-    @precondition(lambda self: self._may_repeat() and self.open.kind == "message")
+    def _may_be_named_again(self) -> bool:
+        told = self.open is not None and self.open.kind == "message" and self.open.chunks > 1
+        return told and not self.profile.exact and self.profile.another_id != "message"
+
+    @precondition(_may_be_named_again)
     @rule()
     def it_comes_again_under_another_id(self) -> None:
         assert self.open is not None
@@ -180,6 +217,7 @@ class FoldMachine(Counted):
         for said in reversed(self.truth):
             if said.kind in ("message", "user"):
                 free = self.open is None and not self.loaded and not self.profile.exact
+                free = free and len(said.text) >= LEAST_RETRY_CHARS
                 return said if free and said.kind == "message" else None
         return None
 

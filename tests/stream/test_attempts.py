@@ -13,6 +13,11 @@ FIRST = ["Partial ", "text before ", "the drop. "]
 WHOLE = ["Partial text ", "before the", " drop. And ", "the rest."]
 A, B = "".join(FIRST), "".join(WHOLE)
 OTHER = ["Quite ", "another wording."]
+# Long enough for a retry without any mark: by its length alone, and by the word that it breaks off in.
+SENTENCES = [f"Sentence {n} of the long answer tells of matter {n * 7}. " for n in range(120)]
+LONG = (SENTENCES[:90], SENTENCES)
+GLUED = ([*SENTENCES[:6], "And th"], [*SENTENCES[:6], "And that ", "is all."])
+RETRIES_UNDER_ANOTHER_ID = sorted(name for name, profile in PROFILES.items() if profile.another_id == "retry")
 UNMARKED = sorted(name for name, profile in PROFILES.items() if profile.retry == "whole")
 
 
@@ -25,30 +30,68 @@ def codex_retry(again: bool = True) -> dict[str, Any]:
     return {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}
 
 
-@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"hermes", "semel-model"}))
+@pytest.mark.parametrize("name", RETRIES_UNDER_ANOTHER_ID)
 def test_the_whole_answer_again_under_a_new_id(name: str) -> None:
     view = folded([say(c, "m1") for c in FIRST] + [say(c, "m2") for c in WHOLE], PROFILES[name])
     assert (messages(view), superseded(view)) == ([B], [A])
 
 
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"hermes", "semel-model"}))
+def test_a_long_answer_again_under_a_new_id_by_any_agent(name: str) -> None:
+    first, whole = LONG
+    view = folded([say(c, "m1") for c in first] + [say(c, "m2") for c in whole], PROFILES[name])
+    assert (messages(view), superseded(view)) == (["".join(whole)], ["".join(first)])
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - set(RETRIES_UNDER_ANOTHER_ID)))
+def test_two_messages_that_begin_alike_are_two_where_ids_are_no_sign_of_a_retry(name: str) -> None:
+    view = folded([say(c, "m1") for c in FIRST] + [say(c, "m2") for c in WHOLE], PROFILES[name])
+    assert (messages(view), superseded(view)) == ([A, B], [])
+
+
+@pytest.mark.parametrize("pieces", [FIRST, [A]])
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - set(RETRIES_UNDER_ANOTHER_ID)))
+def test_two_equal_messages_with_ids_of_their_own_are_two(name: str, pieces: list[str]) -> None:
+    view = folded([say(c, "m1") for c in pieces] + [say(c, "m2") for c in pieces], PROFILES[name])
+    assert (messages(view), superseded(view)) == ([A, A], [])
+
+
+def test_codex_signals_its_retries_so_a_message_in_one_chunk_is_no_copy() -> None:
+    updates = [*(say(c, "m1") for c in FIRST), say(A, "m2")]
+    assert messages(folded(updates, PROFILES["codex"])) == [A, A]
+    assert messages(folded(updates, CAREFUL)) == [A], "a consolidated copy of what came in several chunks"
+
+
+@pytest.mark.parametrize(("first", "whole"), [LONG, GLUED], ids=["long", "glued"])
 @pytest.mark.parametrize("mid", ["m1", None])
 @pytest.mark.parametrize("name", UNMARKED)
-def test_the_whole_answer_again_inside_the_same_block(name: str, mid: str | None) -> None:
-    a_fold, board = run([say(c, mid) for c in FIRST + WHOLE], PROFILES[name])
-    assert [(i.text, bool(i.fields.get("superseded"))) for i in a_fold.items()] == [(A, True), (B, False)]
+def test_the_whole_answer_again_inside_the_same_block(
+    name: str, mid: str | None, first: list[str], whole: list[str]
+) -> None:
+    a_fold, board = run([say(c, mid) for c in [*first, *whole]], PROFILES[name])
+    shown = [(i.text, bool(i.fields.get("superseded"))) for i in a_fold.items()]
+    assert shown == [("".join(first), True), ("".join(whole), False)]
     assert 1 in board.ended and 2 not in board.ended
 
 
+@pytest.mark.parametrize(("first", "whole"), [LONG, GLUED], ids=["long", "glued"])
 @pytest.mark.parametrize("name", UNMARKED)
-def test_every_attempt_of_many_is_kept(name: str) -> None:
-    view = folded([say(c) for c in FIRST * 4 + WHOLE], PROFILES[name])
-    assert (messages(view), superseded(view)) == ([B], [A] * 4)
+def test_every_attempt_of_many_is_kept(name: str, first: list[str], whole: list[str]) -> None:
+    view = folded([say(c) for c in first * 4 + whole], PROFILES[name])
+    assert (messages(view), superseded(view)) == (["".join(whole)], ["".join(first)] * 4)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_short_answer_that_comes_again_without_any_mark_is_shown_twice(name: str) -> None:
+    view = folded([say(c, "m1") for c in FIRST + WHOLE], PROFILES[name])
+    assert (messages(view), superseded(view)) == ([A + B], [])
 
 
 @pytest.mark.parametrize("name", ["careful", "hermes", "codex", "openclaw"])
 def test_an_agent_that_is_not_known_to_start_again_without_a_mark_has_said_it_twice(name: str) -> None:
-    view = folded([say(c, "m1") for c in FIRST + WHOLE], PROFILES[name])
-    assert (messages(view), superseded(view)) == ([A + B], [])
+    first, whole = LONG
+    view = folded([say(c, "m1") for c in [*first, *whole]], PROFILES[name])
+    assert (messages(view), superseded(view)) == (["".join([*first, *whole])], [])
 
 
 def test_a_continuation_is_part_of_the_answer() -> None:
@@ -127,7 +170,7 @@ def test_claude_seals_a_message_with_its_usage_so_a_broken_one_was_an_attempt() 
     assert superseded(costs) == []
 
 
-@pytest.mark.parametrize("name", ["claude", "opencode"])
+@pytest.mark.parametrize("name", RETRIES_UNDER_ANOTHER_ID)
 def test_an_attempt_may_have_announced_a_call_that_never_ran(name: str) -> None:
     updates = [*(say(c, "msg_1") for c in FIRST), call("dead"), *(say(c, "msg_2") for c in WHOLE)]
     view = folded([*updates, call("t"), result("t", status="completed")], PROFILES[name])
@@ -153,11 +196,48 @@ def test_a_short_message_that_another_begins_with_is_not_an_attempt() -> None:
 
 def test_thoughts_are_told_once_however_often_they_were_thought() -> None:
     parts = ["Thinking ", "that is ", "cut off. "]
-    for updates in (
-        [think(c, "r1") for c in parts] + [think(c, "r2") for c in [*parts, "Done."]],
-        [think(c) for c in parts] + [think(c) for c in [*parts, "Done."]],
-    ):
-        assert thoughts(folded(updates, PROFILES["opencode"])) == ["Thinking that is cut off. Done."]
+    updates = [think(c, "r1") for c in parts] + [think(c, "r2") for c in [*parts, "Done."]]
+    assert thoughts(folded(updates, PROFILES["opencode"])) == ["Thinking that is cut off. Done."]
+    for first, whole in (LONG, GLUED):
+        updates = [think(c) for c in [*first, *whole]]
+        assert thoughts(folded(updates, PROFILES["opencode"])) == ["".join(whole)]
+
+
+THOUGHT = ["**Checking ", "beads** ", "I will look "]
+CHECKING = "".join(THOUGHT)
+
+
+@pytest.mark.parametrize("after", [[], [say("Done.")], [call()], [{"_end_turn": True}]])
+@pytest.mark.parametrize("copy", [CHECKING, CHECKING.strip(), "\n\n" + CHECKING, CHECKING + "\n\n"])
+@pytest.mark.parametrize("before", [[], ["\n\n"], ["\n"]])
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"semel-model"}))
+def test_a_thought_in_tokens_and_then_whole_is_told_once(
+    name: str, before: list[str], copy: str, after: list[dict[str, Any]]
+) -> None:
+    a_fold, _ = run([*(think(c) for c in [*before, *THOUGHT, copy]), *after], PROFILES[name])
+    assert [item.text for item in a_fold.items() if item.kind == "thought"] == ["".join(before) + CHECKING]
+
+
+@pytest.mark.parametrize("mark", ["**", "Checking beads", "(1)"])
+def test_a_thought_in_many_tokens_and_then_whole_is_told_once(mark: str) -> None:
+    parts = ["\n\n", mark, " and", " then", " the", " rest", mark, "\n\n", "I will", " look", " at it."]
+    whole = "".join(parts)
+    for copy in (whole, whole.strip(), "I will look at it."):
+        assert thoughts(folded([think(c) for c in [*parts, copy]])) == [whole]
+        assert thoughts(folded([think(c) for c in [*parts, copy, "\n\n", "Next."]])) == [whole + "\n\nNext."]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_thought_that_goes_on_behind_its_own_words_said_them_twice(name: str) -> None:
+    a_fold, _ = run([think(c) for c in [*THOUGHT, CHECKING, "again."]], PROFILES[name])
+    assert [item.text for item in a_fold.items()] == [CHECKING * 2 + "again."]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_thought_of_equal_pieces_is_no_copy(name: str) -> None:
+    for chunks in (["Not yet, not yet. "] * 2, ["I see ", "that. ", "I see ", "that. "], [*THOUGHT, *THOUGHT]):
+        a_fold, _ = run([think(c) for c in chunks], PROFILES[name])
+        assert [item.text for item in a_fold.items()] == ["".join(chunks)]
 
 
 def test_a_section_of_a_summary_that_is_sent_again_whole() -> None:

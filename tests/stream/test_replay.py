@@ -72,10 +72,14 @@ def test_a_replay_that_is_trimmed_shows_nothing() -> None:
 
 def test_a_doubled_text_of_the_history_is_the_attempt_and_the_answer() -> None:
     a, b = ["Partial ", "text before ", "the drop. "], ["Partial text before the drop. ", "And the rest."]
-    live = [{"_prompt": "go"}, *(say(c) for c in [*a, *b]), {"_end_turn": True}]
-    view = folded([*live, LOAD, user("go"), say("".join([*a, *b]))], PROFILES["kimi"])
-    assert messages(view) == ["".join(b)]
-    assert not [o for o in view.json() if o.get("history")]
+    c = [f"Sentence {n} of a long attempt. " for n in range(150)]
+    d = ["And the rest."]
+    for first, second, shown in ((a, b, [*a, *b]), (c, [*c, *d], [*c, *d])):
+        live = [{"_prompt": "go"}, *(say(chunk) for chunk in [*first, *second]), {"_end_turn": True}]
+        for told in ([*first, *second], second):
+            view = folded([*live, LOAD, user("go"), say("".join(told))], PROFILES["kimi"])
+            assert messages(view) == ["".join(shown)], "a short attempt cannot be told from a text"
+            assert not [o for o in view.json() if o.get("history")]
 
 
 def test_one_live_text_may_be_several_in_the_history() -> None:

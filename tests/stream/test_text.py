@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stream_help import call, folded, messages, result, run, say, think, thoughts
+from stream_honest import PHRASES, lost_texts
 
 from semel.law.stream import PROFILES, Fold, Grew, Profile
 
@@ -23,6 +24,8 @@ def chunked(draw: st.DrawFn, alphabet: st.SearchStrategy[str] | None = None) -> 
 
 
 small = st.sampled_from("ab \n")
+phrases = st.lists(st.sampled_from(PHRASES), min_size=1, max_size=4).map("".join)
+verses = st.builds(lambda phrase, times, rest: phrase * times + rest, phrases, st.integers(1, 6), phrases)
 tokens = st.lists(
     st.sampled_from(["ha", "1", "0", "\n", " ", "the", " the", "|---", "- ", "```", "é", "na", "word word "]),
     max_size=60,
@@ -66,6 +69,31 @@ def test_texts_of_few_letters_repeat_themselves_honestly(chunks: list[str], prof
 def test_tokens_that_come_again_are_said_again(chunks: list[str], profile: Profile) -> None:
     assert live(chunks, profile, mid="msg_1") == "".join(chunks)
     assert live(chunks, profile, "thought", mid="msg_1") == "".join(chunks)
+
+
+@given(verses, st.integers(1, 60), st.integers(0, 60), profiles)
+@settings(max_examples=300, deadline=None)
+@example(PHRASES[0] * 2 + "Good night.", 1, 0, PROFILES["codex-zed"])
+def test_a_text_that_begins_with_the_same_words_twice_keeps_both(
+    text: str, size: int, first: int, profile: Profile
+) -> None:
+    chunks = [text[:first], *(text[at : at + size] for at in range(first, len(text), size))]
+    for kind in ("message", "thought"):
+        assert live([chunk for chunk in chunks if chunk], profile, kind, mid="msg_1") == text
+
+
+def test_no_character_of_thousands_of_honest_texts_is_lost_in_any_chunking_by_any_agent() -> None:
+    assert [*lost_texts(4_000, seed=15)] == []
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("phrase", ["I love you. ", "a line of a list\n", "Amen, I say to you, "])
+def test_an_answer_that_begins_with_its_phrase_twice_keeps_both_word_by_word(name: str, phrase: str) -> None:
+    words = [word + " " for word in phrase.split(" ")[:-1]] + [phrase.split(" ")[-1]] * (not phrase.endswith(" "))
+    for text, chunks in ((phrase * 2 + "And so on.", [*words, *words, "And so on."]), (phrase * 3, words * 3)):
+        assert live(chunks, PROFILES[name], mid="msg_1") == text
+        if not PROFILES[name].unidentified_is_notice:
+            assert live(chunks, PROFILES[name]) == text
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -18,7 +18,7 @@ from typing import Literal
 from semel.law.echo import QUIET_WORD, is_quiet
 from semel.law.markup import Problem, Reader, Said
 from semel.law.stream import Item
-from semel.law.stream.evidence import bare
+from semel.law.stream.evidence import are_attempts, bare
 
 QUOTED = 1_500  # characters of one text that are quoted
 LEAST = 8  # visible characters of what is left of a message that is known in part
@@ -117,6 +117,9 @@ class _History:
             if wanted in given:
                 self.inputs[n] = given.replace(wanted, "", 1)
                 return True
+        for answer in {bare(text) for text in self.said}:  # the answer, shown behind an attempt at it
+            if len(answer) >= LEAST and wanted.endswith(answer) and are_attempts(wanted[: -len(answer)], answer):
+                return self.take(answer)
         return False
 
     def left(self, said: Sequence[str], whole: bool) -> Iterator[str]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from .evidence import Cursor, telling
+from .evidence import Cursor, is_glued, is_retold, telling
 from .ops import Changed, Ended, Node, Op
 
 MESSAGE = "message"
 THOUGHT = "thought"
+MAX_EDGE = 16  # characters of white space at the ends of a thought that its copy may lack
 
 
 class Block(Node):
     """A message or thought that grows."""
 
-    __slots__ = ("again", "alert", "break_", "calm", "first", "mid", "origin", "rivals", "sealed", "section", "size")
+    __slots__ = (
+        "again", "alert", "blank", "break_", "calm", "first", "held", "leads", "mid", "origin", "rivals", "sealed",
+        "section", "size", "whole",
+    )  # fmt: skip
 
     def __init__(self, id: int, kind: str, fields: dict[str, Any], mid: str | None) -> None:
         super().__init__(id, kind, fields)
@@ -22,10 +26,14 @@ class Block(Node):
         self.size = 0
         self.first = 0  # the size of the first chunk
         self.sealed = False  # it is known to have been streamed to its end
-        self.section: list[str] | None = None  # a thought's pieces since the last one of white space only
-        self.alert: frozenset[str] = frozenset()  # a chunk that starts so is looked at closely
+        self.whole = Section()  # a thought's chunks (a message's are not kept)
+        self.section = self.whole  # a thought's chunks since the last one of newlines only, or its beginning
+        self.leads: frozenset[str] = frozenset()  # first letters that are looked at closely in the whole block
+        self.alert: frozenset[str] = frozenset()  # the same now: in this section, too
+        self.blank = True  # nothing but white space so far
         self.calm = True  # nothing is being compared: chunks are plain concatenation
         self.break_ = False  # an empty chunk came: a paragraph ended
+        self.held: tuple[str, str] | None = None  # a thought's latest chunk, taken for a copy; and what is new in it
         self.again: Cursor | None = None  # follows this block's own text from `origin` on
         self.origin = 0
         self.rivals: list[tuple[Block, Cursor]] = []  # earlier blocks that this one may be a further attempt at
@@ -45,17 +53,59 @@ class Block(Node):
         self.pieces.append(text)
         self.size += len(text)
         if self.kind == THOUGHT:
+            self.whole.append(text)
             if text.isspace() and "\n" in text:
-                self.section = []
-            elif self.section is not None:
+                self.section = Section()
+            elif self.section is not self.whole:
                 self.section.append(text)
 
+    def restart(self, text: str) -> None:
+        """The text is another one now."""
+        self.pieces, self.size, self.held = ([text] if text else []), len(text), None
+        self.whole = self.section = Section()
+        if self.kind == THOUGHT and text:
+            self.whole.append(text)
 
-def section_again(section: str, pieces: int, rest: str) -> bool:
-    """A summary's section came again: the streamed whole of it, or its only piece with more behind it."""
-    if pieces > 1:
-        return telling(section)
-    return len(section) > 1 and bool(rest) and not rest.startswith(section)
+
+class Section:
+    """The chunks of a part of a thought, as they came."""
+
+    __slots__ = ("longest", "pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+        self.longest = 0  # characters of its longest chunk
+
+    def append(self, text: str) -> None:
+        self.pieces.append(text)
+        self.size += len(text)
+        self.longest = max(self.longest, len(text))
+
+    def told_again(self, text: str) -> tuple[str, bool] | None:
+        """If the chunk `text` is all of this part again: what is new in it, and whether its wording alone proves it.
+
+        Without that proof the part must have come in several chunks and come again whole, with nothing behind it, in
+        one that is at least twice as long as each of them; or run into the copy inside a word. The copy may lack the
+        white space at the part's ends, or have newlines there. Whole lines are no such part: lists repeat them.
+        """
+        if not self.pieces or self.size > len(text) + MAX_EDGE:
+            return None
+        part, copy = "".join(self.pieces), text.lstrip()
+        core = part.strip()
+        if not core or not copy.startswith(core):
+            return None
+        known = part.lstrip() if copy.startswith(part.lstrip()) else core
+        new = copy[len(known) :] if copy[len(core) :].strip() else ""
+        if is_retold(part, text):
+            return new, True
+        if is_glued(part, text):
+            return (new, False) if telling(core) or (new and len(self.pieces) == 1 < len(core)) else None
+        ends = {part, core, part.lstrip(), part.rstrip()}
+        if text not in ends and text.strip("\n") not in {each.strip("\n") for each in ends}:
+            return None
+        is_lines = part.endswith("\n") and not part.endswith("\n\n")
+        return ("", False) if self.size >= 2 * self.longest and telling(core) and not is_lines else None
 
 
 def missing_newlines(before: str, after: str) -> int:

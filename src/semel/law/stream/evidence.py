@@ -1,13 +1,25 @@
-"""Is this text a re-delivery? The evidence, and the thresholds below which repeats are honest.
+"""Is this text a re-delivery? The evidence, and the lengths below which repeats are honest (Law 8).
 
-Law 8: "ha", "ha" is haha and "1", "0", "0", "0" is 1000. Text is taken for a re-delivery only if at least
-everything that was accumulated comes again, and if what comes again says enough not to be chance: an overlap
-of one text's tail with another's head is no evidence.
+"ha", "ha" is haha and "1", "0", "0", "0" is 1000. An answer may say its first sentence, verse or line twice, so a text
+that comes again is honest unless something besides its wording says otherwise: a retry signal, a message id that is
+documented as another attempt, one chunk that is all of what came in several. Without such evidence at least everything
+that was accumulated must come again, and it must be longer than any honest text that was measured:
+
+- `LEAST_RETRY_CHARS`: of 50,224 texts on a Debian system and in its Python packages (manuals, code, tables, logs,
+  changelogs; 516 million characters), 430 say a phrase twice in a row from the beginning of one of their lines on. The
+  longest phrase has 3,062 characters (a keyboard map that holds one block twice), the next 1,025.
+- `LEAST_GLUED_CHARS`: where the second copy begins inside the last word of the first ("and thenPartial text"), as it
+  does after a broken stream, there are 7 such texts, and the longest phrase has 55 characters.
+
+`bench/honest_repeats.py` measures both.
 """
 
 from __future__ import annotations
 
 import re
+
+LEAST_RETRY_CHARS = 4_096
+LEAST_GLUED_CHARS = 256
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -21,6 +33,21 @@ def telling(text: str, length: int = 8, words: int = 2) -> bool:
     return not is_repetition(text)
 
 
+def is_retold(before: str, after: str, least_glued: int = LEAST_GLUED_CHARS) -> bool:
+    """`after`, right behind `before`, begins with all of it: by its wording alone, is that a re-delivery?"""
+    least = least_glued if is_glued(before, after) else LEAST_RETRY_CHARS
+    return len(before) >= least and telling(before)
+
+
+def is_glued(before: str, after: str) -> bool:
+    """Would one word run into another? (Letters without case are of scripts that put no blank between words.)"""
+    return _is_cased(before[-1:]) and _is_cased(after[:1])
+
+
+def _is_cased(letter: str) -> bool:
+    return letter.lower() != letter.upper()
+
+
 def is_repetition(text: str) -> bool:
     """Is the text some shorter text two or more times?"""
     return text in (text + text)[1:-1]
@@ -29,6 +56,18 @@ def is_repetition(text: str) -> bool:
 def bare(text: str) -> str:
     """The text without its white space: what replay and prompt echoes are compared by (agents trim and reflow)."""
     return "".join(text.split())
+
+
+def are_attempts(texts: str, answer: str) -> bool:
+    """Is `texts` one or more beginnings of the answer, one behind the other? (Texts without white space.)"""
+    at = 0
+    while at < len(texts):
+        rest = texts[at : at + len(answer)]
+        same = next((n for n, (a, b) in enumerate(zip(rest, answer, strict=False)) if a != b), len(rest))
+        if not same:
+            return False
+        at += same
+    return bool(texts)
 
 
 class Cursor:

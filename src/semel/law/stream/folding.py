@@ -54,8 +54,8 @@ class Fold:
         return self.board.items()
 
     def settle(self) -> list[Op]:
-        """Nothing more is coming for now: a replay that ended without a word is taken as complete."""
-        return self._end_replay()
+        """Nothing more is coming for now: a replay that ended without a word, or a thought, is taken as complete."""
+        return self._end_replay() + self.talk.settle()
 
     def knows(self, role: str, text: str, message_id: str | None = None) -> None:
         """What the caller's record has from before this fold (role agent, user or thought): no replay shows it."""

@@ -16,7 +16,7 @@ from typing import Any
 from .block import Block
 from .calls import Call, Calls
 from .dialect import content_text
-from .evidence import bare
+from .evidence import are_attempts, bare
 from .notices import Notices
 from .ops import Began, Board, Changed, Ended, Grew, Node, Op
 from .profiles import Profile
@@ -205,11 +205,13 @@ class Replay:
         return True
 
     def _doubled(self, role: str, spare: str) -> bool:
-        """An attempt and the answer in one: the history of an agent that does not know that it was cut off."""
+        """An attempt and the answer in one, told live or by the history of an agent that does not know of the retry."""
         alike = self.ends.get((role, spare[-KEY:]), []) if self.profile.retry == "whole" else []
         for known in alike[-LOOKED_AT:]:
-            attempt = spare[: -len(known.bare)] if known.bare and not known.told else ""
-            if attempt and known.bare.startswith(attempt) and spare.endswith(known.bare):
+            longer, answer = sorted((spare, known.bare), key=len, reverse=True)
+            if known.told or len(answer) < KEY or not longer.endswith(answer):
+                continue
+            if are_attempts(longer[: -len(answer)], answer):
                 known.told = len(known.bare)
                 return True
         return False

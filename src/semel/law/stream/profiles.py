@@ -22,9 +22,14 @@ class Profile:
 
     retry: Literal["marked", "whole", "continue"] = "marked"
     """What text after a broken model stream is. `whole`: the answer again from its start, perhaps without any
-    mark, so a block whose whole text comes again was an attempt. `continue`: the rest of the answer, whatever
-    it repeats. `marked`: the whole answer again where something besides the text says so (a new message id, a
-    signal)."""
+    mark, so a block whose whole text comes again inside it may be an attempt (`evidence` says how long it must be).
+    `continue`: the rest of the answer, whatever it repeats. `marked`: the whole answer again where something besides
+    the text says so (a message id, a signal)."""
+
+    another_id: Literal["copy", "retry", "message"] = "copy"
+    """What text is that comes again under another message id, with nothing done in between. `retry`: another attempt
+    at the same message (measured). `message`: another message, for the agent signals its retries. `copy`: the same
+    message in one chunk if it came in several before; else another message."""
 
     signal_means_retry: bool = True
     """After a retry signal the next text replaces the attempt even if its wording is other."""
@@ -157,6 +162,7 @@ PROFILES: dict[str, Profile] = {
         ),
         _profile(
             "claude",
+            another_id="retry",
             signal_means_retry=False,  # a fallback sends only the rest of the answer, under a new id
             foreign_id_errors=re.compile(r"API Error"),
             model_id="msg_",
@@ -165,11 +171,18 @@ PROFILES: dict[str, Profile] = {
             content_before_result="none",  # the call's description
             fences=("console", ""),
         ),
-        _profile("codex", unidentified_is_notice=True),
+        _profile("codex", another_id="message", unidentified_is_notice=True),
         _profile("codex-zed", retry="whole", fences=("console", "sh")),
         _profile("gemini", retry="whole", replay_until="prompt", thought_frame="****\n"),
         _profile("qwen", retry="whole", empty_is_break=False),
-        _profile("opencode", retry="whole", content="window", window_marks=(_OPENCODE_CUT, _DOTS), second="steers"),
+        _profile(
+            "opencode",
+            retry="whole",
+            another_id="retry",
+            content="window",
+            window_marks=(_OPENCODE_CUT, _DOTS),
+            second="steers",
+        ),
         _profile("kimi", retry="whole", content_before_result="arguments"),
         _profile(
             "hermes",

@@ -5,6 +5,12 @@ speak). Chunks of one block are joined as they came. What is taken for a re-deli
 is in `evidence`; a block whose whole text came again as the beginning of a later one was an attempt at that
 one: it stays in the record, marked superseded. Where an adapter hands over a whole copy of a streamed block
 in one chunk, the copy is folded into the block.
+
+Thoughts are where adapters tell things twice (summaries: first in tokens, then whole), where no chat is told anything,
+and where a copy has no other sign than its chunk. So a thought's copy is taken for one below the lengths of `evidence`,
+too, if it is all of the thought (or of its latest section), in one chunk after several, and nothing follows it: it is
+held, and is said after all if the thought goes on behind it. An honest thought would have to be the same words twice
+and nothing else, and its agent would have to hand over the second half at one stroke after the first in pieces.
 """
 
 from __future__ import annotations
@@ -13,8 +19,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from .block import MESSAGE, THOUGHT, Block, end, missing_newlines, section_again, supersede
-from .evidence import Cursor, telling
+from .block import MAX_EDGE, MESSAGE, THOUGHT, Block, end, missing_newlines, supersede
+from .evidence import LEAST_RETRY_CHARS, Cursor, is_glued, is_retold, telling
 from .notices import Notices
 from .ops import Began, Board, Changed, Grew, Op
 from .profiles import Profile
@@ -58,10 +64,11 @@ class Talk:
             or (kind is MESSAGE and self.open[THOUGHT] is not None)
         ):
             return self._look(kind, data, content, text)
+        if kind is THOUGHT:
+            block.append(text)
+            return [Grew(block.id, text)]
         block.pieces.append(text)
         block.size += len(text)
-        if block.section is not None:
-            block.section.append(text)
         return [Grew(block.id, text)]
 
     # ---- the same with open eyes
@@ -90,15 +97,14 @@ class Talk:
             same = block is not None and mid in (None, block.mid)
             return self._grow(block, text) if block is not None and same else self._begin(kind, mid, text)
         if block is not None and mid in (None, block.mid):
+            ops = self._settle(block, text)
             folded = self._copy(block, text)
-            return folded if folded is not None else self._grow(block, text)
+            return ops + (folded if folded is not None else self._grow(block, text))
         if block is not None and self._is_copy_of(block, text):
             block.mid = block.fields["message_id"] = mid  # the consolidated copy names the block
             return [Changed(block.id, {"message_id": mid}), *self._rest(block, text)]
-        if block is None and not self.void[kind]:
-            again = self._told_again(kind, text)
-            if again is not None:
-                return self._rest(again, text)
+        if block is None and not self.void[kind] and self._is_told_again(kind, text):
+            return []
         return self._begin(kind, mid, text)
 
     def _begin(self, kind: str, mid: str | None, text: str) -> list[Op]:
@@ -124,9 +130,13 @@ class Talk:
         return self.profile.prose_leads if kind == MESSAGE else frozenset("\n" + self.profile.thought_frame[:1])
 
     def _grow(self, block: Block, text: str) -> list[Op]:
-        if not block.size:
-            block.alert = frozenset(text[0]) | self._leads(block.kind)
-        elif block.break_:
+        if block.blank:
+            lead = text.lstrip()[:1]
+            block.leads |= frozenset((text[0], *lead)) | self._leads(block.kind)
+            block.alert, block.blank = block.leads, not lead
+        elif not self._has_section(block):
+            block.alert = block.leads | {text[0]}
+        if block.size and block.break_:
             text = "\n" * missing_newlines(block.pieces[-1], text) + text
         block.break_ = False
         start = block.size
@@ -136,8 +146,12 @@ class Talk:
             ops += self._compare(block, text)
         if self.profile.retry == "whole":
             ops += self._follow(block, start, text)
-        block.calm = not block.rivals and block.again is None
+        block.calm = not block.rivals and block.again is None and not block.blank and self._has_section(block)
         return ops
+
+    def _has_section(self, block: Block) -> bool:
+        """Has a thought's section begun, so that its first letter is known?"""
+        return block.kind is MESSAGE or bool(block.section.pieces)
 
     # ---- attempts
 
@@ -150,10 +164,22 @@ class Talk:
                 continue
             if cursor.left or rival.size == block.size:
                 still.append((rival, cursor))
-            if not cursor.left and telling(rival.text()):
+            if not cursor.left and self._is_attempt(rival, block):
                 ops += supersede(rival, repeated=True)
         block.rivals = still
         return ops
+
+    def _is_attempt(self, rival: Block, block: Block) -> bool:
+        """The block begins with all of an earlier one, and nothing was done in between: was that an attempt at it?"""
+        if rival.superseded:
+            return True
+        if self._retries_under_another_id(rival, block.mid):
+            return telling(rival.text())
+        return rival.size >= LEAST_RETRY_CHARS and telling(rival.text())
+
+    def _retries_under_another_id(self, block: Block, mid: str | None) -> bool:
+        """Is another message id a sign of another attempt (or copy), for this agent?"""
+        return self.profile.another_id == "retry" and None not in (block.mid, mid) and block.mid != mid
 
     def _follow(self, block: Block, start: int, text: str) -> list[Op]:
         """Does the block begin again inside itself? (Agents that retry without any mark.)"""
@@ -167,7 +193,7 @@ class Talk:
             return []
         block.again = None
         whole = block.text()
-        if not telling(whole[: block.origin], 16, 3):
+        if not is_retold(whole[: block.origin], whole[block.origin :]):
             return []
         return self._split(block, whole)
 
@@ -175,9 +201,9 @@ class Talk:
         """The block was an attempt and the beginning of the next one: make two of it."""
         attempt, rest = whole[: block.origin], whole[block.origin :]
         if block.kind == THOUGHT:  # nobody was told a thought: the attempt gives way, and no character with it
-            block.pieces, block.size = [rest], len(rest)
+            block.restart(rest)
             return [Changed(block.id, {"text": rest})]
-        block.pieces, block.size = [attempt], len(attempt)
+        block.restart(attempt)
         marks = {"superseded": True, "repeated": True}
         block.fields.update(marks)
         ops: list[Op] = [Changed(block.id, {"text": attempt, **marks})]
@@ -219,44 +245,69 @@ class Talk:
     # ---- whole copies
 
     def _is_copy_of(self, block: Block, text: str) -> bool:
-        """Under another message id, with nothing in between: the whole block again, perhaps with more."""
-        if len(text) < block.size or (block.kind == MESSAGE and self.board.last != block.id):
+        """Under another message id, with nothing in between: the whole block again, perhaps with more?"""
+        if self.profile.another_id == "message" or len(text) < block.size:
+            return False
+        if block.kind == MESSAGE and self.board.last != block.id:
             return False
         whole = block.text()
-        return text == whole or (text.startswith(whole) and telling(whole))
+        if not text.startswith(whole):
+            return False
+        if self.profile.another_id == "retry":
+            return text == whole or telling(whole)
+        return (text == whole and block.streamed) or is_retold(whole, text)
 
     def _copy(self, block: Block, text: str) -> list[Op] | None:
-        """Inside one block: a chunk that repeats at least everything that was accumulated.
-
-        None: it does not.
-        """
+        """Inside one block: a chunk that repeats at least everything that was accumulated. None: it does not."""
         if not block.size:
             return None
-        if block.streamed and len(text) >= block.size:
-            whole = block.text()
-            if text.startswith(whole) and telling(whole):
-                return self._rest(block, text)
-        return self._thought_copy(block, text) if block.kind == THOUGHT else None
+        if block.kind == THOUGHT:
+            return self._thought_copy(block, text)
+        if not block.streamed or len(text) < block.size:
+            return None
+        whole = block.text()
+        if not text.startswith(whole):
+            return None
+        glued_copy = text == whole and is_glued(whole, text) and telling(whole)
+        return self._rest(block, text) if glued_copy or is_retold(whole, text) else None
 
     def _thought_copy(self, block: Block, text: str) -> list[Op] | None:
-        """Adapters send a finished section of a summary again, whole, or from its last piece on."""
-        pieces = block.section
-        if pieces and len(pieces) <= len(text) and text.startswith(pieces[0]):
-            section = "".join(pieces) if sum(map(len, pieces)) <= len(text) else ""
-            if section and text.startswith(section) and section_again(section, len(pieces), text[len(section) :]):
-                return self._append(block, text[len(section) :])
-        last = block.pieces[-1]
-        glued = last[-1].isalnum() and text[0].isalnum()
-        if glued and len(text) > len(last) and text.startswith(last) and telling(last):
-            return self._append(block, text[len(last) :])
-        return None
-
-    def _told_again(self, kind: str, text: str) -> Block | None:
-        """After a tool call or the turn's end: the latest block again, whole, in one chunk."""
-        block = self.told[kind]
-        if block is None or block.superseded or block.size != len(text) or not telling(text):
+        """Adapters send a thought, or its latest section, again: whole, or from its latest chunk on."""
+        for part in (block.whole, block.section):
+            again = part.told_again(text)
+            if again is not None:
+                new, is_proved = again
+                return self._append(block, new) if is_proved else self._hold(block, text, new)
+        last, before = block.pieces[-1], block.pieces[-2][-1:] if len(block.pieces) > 1 else ""
+        if len(text) <= len(last) or not text.startswith(last) or before.isalnum():
             return None
-        return block if (block.streamed or kind == THOUGHT) and block.text() == text else None
+        return self._hold(block, text, text[len(last) :]) if is_glued(last, text) and telling(last) else None
+
+    def _hold(self, block: Block, text: str, new: str) -> list[Op]:
+        """Take a chunk for a copy with `new` behind it, until something follows it."""
+        block.held = (text, new)
+        block.calm = False
+        return []
+
+    def _settle(self, block: Block, text: str = "") -> list[Op]:
+        """What was held is a copy if nothing follows it, or a new section (behind an empty line); else it is said."""
+        if block.held is None:
+            return []
+        (copy, new), block.held = block.held, None
+        said = new if not text or text.startswith("\n\n") else copy
+        return self._grow(block, said) if said else []
+
+    def _is_told_again(self, kind: str, text: str) -> bool:
+        """After a tool call or the turn's end: the latest block again, whole, in one chunk.
+
+        For a thought its shape is enough: an adapter tells a summary again behind what was done.
+        """
+        block = self.told[kind]
+        if block is None or block.superseded or abs(block.size - len(text)) > MAX_EDGE:
+            return False
+        if kind == THOUGHT:
+            return telling(text.strip()) and block.text().strip() == text.strip()
+        return block.streamed and len(text) >= LEAST_RETRY_CHARS and telling(text) and block.text() == text
 
     def _rest(self, block: Block, text: str) -> list[Op]:
         return self._append(block, text[block.size :])
@@ -302,10 +353,11 @@ class Talk:
         block = self.open[kind]
         if block is None:
             return []
+        ops = self._settle(block)
         self.open[kind] = None
-        ops: list[Op] = []
         for rival, cursor in block.rivals:
-            if not cursor.left and rival.size == block.size:  # short, but all of it and nothing else
+            whole = not cursor.left and rival.size == block.size  # short, but all of it and nothing else
+            if whole and self._retries_under_another_id(rival, block.mid):
                 ops += supersede(rival, repeated=True)
         block.rivals, block.again = [], None
         return ops + end(block, **fields)
@@ -322,6 +374,11 @@ class Talk:
         self.run.clear()
         for void in self.void.values():
             void.clear()
+
+    def settle(self) -> list[Op]:
+        """Nothing follows for now what was taken for a copy."""
+        block = self.open[THOUGHT]
+        return self._settle(block) if block is not None else []
 
     def turn(self) -> list[Op]:
         """A turn begins."""

@@ -70,14 +70,15 @@ class Version2:
         if not isinstance(block, Block):
             chunk = {"messageId": mid, "content": {"type": "text", "text": text}}
             return self.talk.chunk(kind, chunk) if text else []
+        block.held = None
         known = block.text()
         if text.startswith(known) and known:
             rest = text[len(known) :]
             if rest:
                 block.append(rest)
             return [Grew(block.id, rest)] if rest else []
-        block.pieces, block.size = ([text] if text else []), len(text)
-        block.section, block.rivals, block.again, block.calm = None, [], None, bool(text)
+        block.restart(text)
+        block.rivals, block.again, block.calm = [], None, bool(text)
         return [Changed(block.id, {"text": text})]
 
     # ---- tool calls
