@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.law.echo import QUIET_WORD, Attempt, Earlier, How, is_quiet, original
+from semel.law.echo import QUIET_WORD, Attempt, Earlier, How, Marks, is_quiet, original
 from semel.law.verbatim import normal
 
 
@@ -19,14 +19,26 @@ class Root:
     claims: list[tuple[str, str, Earlier]] = field(default_factory=list)
     turn: int = 1
     attempt: Attempt = "start"
+    marks: Marks = field(default_factory=Marks)
 
     def lost(self, attempt: Attempt) -> None:
         """The attempt is lost; another begins."""
         self.turn, self.attempt = self.turn + 1, attempt
+        self.marks = Marks(joined_root=self.marks.joined_root)
 
-    def say(self, how: How, text: str, dest: str = "home", more: bytes | None = None) -> int | None:
+    def joins(self) -> None:
+        """Another prompt joins the turn."""
+        self.marks = replace(self.marks, joined=len(self.claims) - 1, joined_root=len(self.claims) - 1)
+
+    def corrected(self) -> None:
+        """Its agent is asked to correct what was held back."""
+        self.marks = replace(self.marks, corrected=len(self.claims) - 1)
+
+    def say(self, how: How, text: str, dest: str = "home", more: bytes | None = None, last: bool = False) -> int | None:
         same = [claim for at, form, claim in self.claims if at == dest and form == normal(text)]
-        of = original(how=how, turn=self.turn, attempt=self.attempt, earlier=same, more=more)
+        of = original(
+            how=how, turn=self.turn, attempt=self.attempt, earlier=same, more=more, marks=self.marks, last=last
+        )  # fmt: skip
         claim = Earlier(len(self.claims), how, self.turn, "echo" if of is not None else "said", echo_of=of, more=more)
         self.claims.append((dest, normal(text), claim))
         return of
@@ -242,3 +254,99 @@ def test_anything_else_is_not_quiet(text: str) -> None:
 def test_the_quiet_words_can_be_chosen() -> None:
     assert is_quiet("stay silent", ["stay  silent"])
     assert not is_quiet(QUIET_WORD, [])
+
+
+def test_a_block_that_ends_after_another_prompt_joined_is_no_echo_of_what_was_said_before() -> None:
+    root = Root()
+    root.say("tool", "Done.")
+    root.joins()
+    assert root.say("block", "Done.") is None
+    root.say("tool", "Done.")
+    assert root.say("block", "Done.") == 2
+
+
+@pytest.mark.parametrize("attempt", ["resume", "restart", "recall"])
+def test_what_joined_a_lost_attempt_is_answered_by_the_end_of_the_next_one(attempt: Attempt) -> None:
+    root = Root()
+    root.say("tool", "Done.")
+    root.joins()
+    root.lost(attempt)
+    assert root.say("block", "Done.", last=True) is None
+
+
+def test_a_restart_consumes_what_was_said_before_a_prompt_joined_but_with_its_last_block() -> None:
+    root = Root()
+    root.say("block", "Yes.")
+    root.joins()
+    root.say("block", "Yes.")
+    root.lost("restart")
+    assert [root.say("block", "Yes."), root.say("block", "Yes.", last=True)] == [0, 1]
+
+
+def test_a_prompt_that_joins_a_restart_leaves_nothing_said_before_it_to_consume() -> None:
+    root = Root()
+    root.say("block", "Yes.")
+    root.lost("restart")
+    root.joins()
+    assert root.say("block", "Yes.") is None
+
+
+def test_after_a_correction_each_block_said_before_is_repeated_once_for_nothing() -> None:
+    root = Root()
+    root.say("block", "Hello.")
+    root.say("block", "ha")
+    root.say("block", "ha")
+    root.corrected()
+    assert [root.say("block", "Hello."), root.say("tool", "Hello.")] == [0, None]
+    assert [root.say("tool", "ha"), root.say("block", "ha"), root.say("tool", "ha")] == [1, 1, 2]
+
+
+def test_after_a_correction_a_tool_that_repeats_a_tool_is_said() -> None:
+    root = Root()
+    root.say("tool", "Hello.")
+    root.corrected()
+    assert [root.say("block", "Hello."), root.say("tool", "Hello.")] == [0, None]
+
+
+WORDS = st.sampled_from("ab")
+DEEDS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["tool", "block"]), WORDS),
+        st.sampled_from([("joins", ""), ("falls", ""), ("corrected", "")]),
+        st.tuples(st.just("lost"), st.sampled_from(["restart", "resume", "recall"])),
+    ),
+    max_size=14,
+)
+
+
+@given(DEEDS)
+@settings(max_examples=600, deadline=None)
+def test_nobody_waits_for_words_and_nobody_reads_them_twice_for_nothing(deeds: list[tuple[str, str]]) -> None:
+    """Judged from the law: what an echo may be, and what must be said, whatever happened in which order."""
+    root = Root()
+    said: list[tuple[int, str, str, int]] = []  # id, how, text, prompts that had joined: what stands
+    prompts = own = 0
+    for what, text in deeds:
+        if what == "joins":
+            prompts, own = prompts + 1, own + 1
+            root.joins()
+        elif what == "corrected":
+            root.corrected()
+        elif what == "lost":
+            own = 0
+            root.lost(text)  # type: ignore[arg-type]
+        elif what == "falls" and said:
+            root.falls(said.pop()[0])
+        elif what in ("tool", "block"):
+            of = root.say(what, text)  # type: ignore[arg-type]
+            equal = [one for one in said if one[2] == text]
+            if of is not None:
+                assert of in [one[0] for one in equal], "an echo of what stands, in the same words"
+            if what == "block" and own:
+                fresh = [one[0] for one in equal if one[3] == prompts]
+                assert of is None or of in fresh, "an answer to the newest prompt was swallowed"
+            told = [one for one in equal if one[1] == "tool" and one[3] == prompts]
+            if what == "block" and told:
+                assert of is not None, "what a tool just said was said again"
+            if of is None:
+                said.append((len(root.claims) - 1, what, text, prompts))

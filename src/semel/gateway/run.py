@@ -60,6 +60,7 @@ class Run:
         self.gone = False  # the agent's process died
         self.prompted = False  # the agent was given the prompt, and with it what it had to be told
         self.open = 0  # prompts it has to answer
+        self.said_of_end: list[show.Notice] = []  # of a prompt that ended before others of this turn
         self.ending = False  # the last answer is there: nothing joins this turn any more
         self.first = live.used == 0.0  # its process served no other turn: a call of it can be of no other
         self.unannounced: list[tuple[str, Json]] = []  # calls that the stream did not tell of in time
@@ -140,6 +141,9 @@ class Run:
         if not self.steers:
             return False
         self.open += 1  # before the commit: the turn does not end between the binding and the prompt
+        await self.flush()  # what came before is judged before
+        self.viewing.pending += self.speech.join()
+        await self.flush()
         try:
             events = await self.deps.record.write(turns.join, self.fence)
         except Exception as fault:
@@ -255,7 +259,16 @@ class Run:
         worse = signal if end is None or end.stop != "error" else end
         if self.open > 0:  # answered together with it, or taken up next: what was told so far is told
             self.viewing.take(self.fold.end(signal.stop, signal.error))
+            self.viewing.pending += self.speech.leave() if signal.stop not in ("error", "cancelled") else []
+            self.said_of_end = notices("answered", signal, None, self.begun.attempt)
+        elif end is not None and end.stop != signal.stop:
+            self._tell_end()
         return worse
+
+    def _tell_end(self) -> None:
+        """How a prompt of this turn ended that was not the last one: people are told before the next answer."""
+        self.viewing.pending += self.said_of_end
+        self.said_of_end = []
 
     def _check_answered(self, end: Answered) -> None:
         """A prompt that was answered only by words about a queue is unanswered. Raises Lost."""
@@ -293,6 +306,7 @@ class Run:
     def _take(self, signal: Signal | Mark | Withdrawn) -> None:
         match signal:
             case Update(data=data, replay=replay):
+                self._tell_end()
                 acted = self.viewing.acted
                 self.viewing.take(self.fold.update(data, replay=replay))
                 if self.viewing.acted != acted:  # Law 9: recorded at once, for from here on the turn is not begun anew

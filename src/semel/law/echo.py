@@ -10,7 +10,10 @@ Only claims of one root with one resolved destination and one verbatim digest ar
    call of its own attempt: it was no utterance the first time either.
 4. Once the agent was asked to correct a text that was held back, and told what was delivered, the k-th equal text is an
    echo of the k-th block that this attempt had said until then: it was not to be said again.
-5. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
+5. A block that ends after another prompt joined the turn is no echo of what was said before that: it answers the later
+   prompt. So is one of an attempt that resumes such a turn. An attempt that restarts it, and answers all its prompts
+   anew, consumes what the lost attempts said until then, too; but with its last block no prompt may stay unanswered.
+6. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
 
 An original must still stand: one that was refused, or of which a part was rejected or dropped, has no echoes.
 A reaction or an edit claims no text: it is neither judged here nor an original.
@@ -58,6 +61,19 @@ class Earlier:
     more: bytes | None = None
 
 
+@dataclass(frozen=True)
+class Marks:
+    """The newest claims when something happened that says what may be an echo; -1: it never did.
+
+    `joined`: another prompt joined this attempt; `joined_root`: it, or any attempt before it. `corrected`: the agent of
+    this attempt was asked to correct a text.
+    """
+
+    joined: int = -1
+    joined_root: int = -1
+    corrected: int = -1
+
+
 def original(
     *,
     how: How,
@@ -65,20 +81,22 @@ def original(
     attempt: Attempt,
     earlier: Sequence[Earlier],
     more: bytes | None = None,
-    corrected: int | None = None,
+    marks: Marks = Marks(),
+    last: bool = False,
 ) -> int | None:
     """The id of the claim that a new one is an echo of; None: it is said.
 
     `turn` is the attempt of the new claim, and `attempt` how that attempt began; `earlier` is in the order of
-    judging, this attempt's own claims included. `corrected`: the newest claim when the agent of this attempt was
-    asked to correct a text.
+    judging, this attempt's own claims included. `last`: it is what the attempt ends with.
     """
-    said = {e.id: e for e in earlier if e.outcome == "said" and e.stands and e.how != "notice"}
+    joined = marks.joined if attempt in ("restart", "recall") and not last else marks.joined_root
+    since = -1 if how == "tool" else joined
+    said = {e.id: e for e in earlier if e.outcome == "said" and e.stands and e.how != "notice" and e.id > since}
     copy = None
     if how != "tool":
         copy = _sent_by_tool((e for e in earlier if e.turn == turn), said)
-    if copy is None and corrected is not None:
-        copy = _said_before_correction(turn, corrected, earlier, said.values())
+    if copy is None and marks.corrected >= 0:
+        copy = _said_before_correction(turn, marks.corrected, earlier, said.values())
     if copy is None and attempt in ("restart", "recall"):
         copy = _lost_copy(turn, more, earlier, said.values())
     if copy is None and how != "tool":

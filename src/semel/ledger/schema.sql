@@ -121,6 +121,7 @@ CREATE TABLE turn(
   error TEXT,
   retry_at INTEGER,                -- it failed for a passing reason: when it is tried again
   stopped TEXT,                    -- who wanted it stopped, while it ran
+  joined INTEGER,                  -- the newest claim when another prompt joined it last
   corrected INTEGER,               -- the newest claim when its agent was asked to correct what was held back
   started INTEGER NOT NULL,
   ended INTEGER,

@@ -163,11 +163,12 @@ def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | 
     earlier = [echo.Earlier(r.id, r.how, r.turn, r.outcome, stands=not r.gone, echo_of=r.echo_of) for r in rows]
     if not earlier:
         return None
-    marks = tx.one("turn_marks", turn=caller.turn)
-    corrected = marks.corrected if marks is not None else None
+    found = tx.one("turn_marks", turn=caller.turn, root=caller.root)
+    assert found is not None
+    marks = echo.Marks(found.joined, found.joined_root, found.corrected)
     return echo.original(
-        how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier, corrected=corrected
-    )  # fmt: skip
+        how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=marks, last=what.last
+    )
 
 
 def _claim(

@@ -144,6 +144,7 @@ def join(tx: Tx, fence: Fence) -> tuple[Bound, ...]:
     if not waiting:
         return ()
     tx.run("hearing_join", session=fence.session, turn=fence.turn)
+    tx.run("turn_joined", id=fence.turn)
     if not tx.value("hearing_waits", session=fence.session):
         tx.run("session_clear_wake", id=fence.session)
     for seq in waiting.values():

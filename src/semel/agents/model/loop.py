@@ -78,10 +78,8 @@ class Loop:
                 return answer("the model ended its answer with an error", passing=False)
             if calls:
                 messages.append(ModelRequest([await self._toolbox.call(call) for call in calls]))
-            elif not (late := self._steered()):
+            else:  # what was steered in meanwhile is a prompt of its own, with an answer of its own
                 return Answered("end_turn")
-            else:
-                self._join(messages, late)
         return Answered("max_turn_requests")
 
     def _join(self, messages: list[ModelMessage], steered: list[Block]) -> None:

@@ -41,13 +41,19 @@ UPDATE turn SET how = :how, spawn = :spawn WHERE id = :id AND state = 'running'
 -- tool calls that started (Law 9)
 UPDATE turn SET tools = tools + :n WHERE id = :id
 
+-- name: turn_joined
+-- another prompt joins it: what ends from here on is no echo of what was said before (Law 5)
+UPDATE turn SET joined = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id AND state = 'running'
+
 -- name: turn_corrected
 -- its agent is asked to correct what was held back; what is said again from here on is an echo (Law 5)
 UPDATE turn SET corrected = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id AND state = 'running'
 
 -- name: turn_marks
 -- the claims that were the newest ones when something happened that says what may be an echo (Law 5)
-SELECT corrected FROM turn WHERE id = :turn
+SELECT coalesce(max(corrected) FILTER (WHERE id = :turn), -1) AS corrected,
+  coalesce(max(joined) FILTER (WHERE id = :turn), -1) AS joined, coalesce(max(joined), -1) AS joined_root
+FROM turn WHERE root = :root
 
 -- name: turn_said_since_corrected
 -- whether anything was said after its agent was asked to correct what was held back
