@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from semel.faces.safe import visible
 from semel.faces.view import View
+from semel.law.visible import visible
 
 
 def entry(seq: int, rev: int, text: str = "", **more: Any) -> dict[str, Any]:

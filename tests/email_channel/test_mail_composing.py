@@ -17,6 +17,7 @@ from letters import settings
 from semel.channels.email.compose import Answered, answered, compose
 from semel.channels.email.letter import base_subject
 from semel.gateway.ports import Answers, Op, Rejected
+from semel.law.visible import visible
 
 THREAD = "ada@people.org:thread-1f0c9a1e52d4b687"
 QUESTION = Answered("<2@people.org>", "Re: Engines", ("<1@people.org>",))
@@ -180,8 +181,7 @@ def test_any_text_can_be_sent(text: str) -> None:
     mail = made(op(text))
     body = mail.get_body(("plain",))
     assert body is not None
-    wanted = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
-    wanted = "".join(char for char in wanted if char in "\t\n" or (char >= " " and char != "\x7f"))
+    wanted = visible(text.encode("utf-8", "replace").decode())
     assert body.get_content().replace("\r", "").rstrip("\n") == wanted.rstrip("\n")
 
 

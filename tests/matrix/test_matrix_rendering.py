@@ -28,13 +28,14 @@ def post(text: str, **more: Any) -> Op:
         ("*a*\nb", "<p><em>a</em><br>\nb</p>"),
         ("# H\n\n> q", "<h1>H</h1>\n<blockquote>\n<p>q</p>\n</blockquote>"),
         ("3. x\n4. y", '<ol start="3">\n<li>x</li>\n<li>y</li>\n</ol>'),
-        ("```py x\n<b>\n```", '<pre><code class="language-py">&lt;b&gt;\n</code></pre>'),
+        ("```py x\n<b>\n```", '<p>py x</p>\n<pre><code class="language-py">&lt;b&gt;\n</code></pre>'),
         ("[t](https://x.y)", '<p><a href="https://x.y">t</a></p>'),
         ("[t](javascript:alert)", None),
         ("![pic](https://x.y/p.png)", '<p><a href="https://x.y/p.png">pic</a></p>'),
         ("<script>x</script> *y*", "<p>&lt;script&gt;x&lt;/script&gt; <em>y</em></p>"),
         ("[t](file:///etc/passwd) *x*", "<p>[t](file:///etc/passwd) <em>x</em></p>"),
-        ("[t](/etc/passwd)", "<p><a>t</a></p>"),
+        ("[t](/etc/passwd)", None),
+        ("[t](/etc/passwd) *x*", "<p>t (/etc/passwd) <em>x</em></p>"),
         ("see main.py, README.md, www.x.org and a@b.com", None),
         ("see https://x.y/a_b_c", '<p>see <a href="https://x.y/a_b_c">https://x.y/a_b_c</a></p>'),
     ],
@@ -60,8 +61,8 @@ def test_a_person_who_is_named_is_notified_and_nobody_else() -> None:
     assert content.message(post("@room"), "m.text", None)["m.mentions"] == {}
 
 
-def test_characters_that_no_client_shows_are_left_out() -> None:
-    assert render("a\0b\x1b[31mc\td\ne").body == "ab[31mc\td\ne"
+def test_characters_that_no_client_shows_are_seen_as_pictures() -> None:
+    assert render("a\0b\x1b[31mc\td\ne").body == "a␀b␛[31mc\td\ne"
 
 
 @settings(deadline=None)

@@ -1,29 +1,258 @@
-"""What an agent writes, Markdown, as tokens: each platform's dialect is rendered from these."""
+"""What an agent writes, Markdown, as tokens: page, terminal and each platform's dialect are rendered from these.
+
+Nothing that was said is lost on the way (Law 8). Marks that a reader sees as formatting are consumed; what Markdown
+itself would drop without a trace is kept as it was written:
+
+| written | Markdown drops | here |
+|---|---|---|
+| `<b>`, `&lt;` | the tag; the entity's letters | text |
+| `\\\\server` | a backslash | text |
+| `[INFO]: done` | the line, a link's definition | text |
+| a table's row with more cells than its head | the cells | in the last cell |
+| more than DEEPEST blocks in each other | their content | text as it was written |
+| "```sh run this" | all but "sh" | a line above the code |
+| `[text](url "title")`, `[](url)`, `![](url)` | the title; the whole link | behind the text; the address as text |
+| `3. a`, then `7. b` | the 7 | two lists |
+| `https://e.org/a%20b` | what the address was like | as it was written |
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, table
+from markdown_it.rules_block.table import escapedSplit
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 MOST = 100_000
 """Longer texts (characters) go as plain text: no platform shows so long a formatted one."""
+DEEPEST = 40
+"""Levels of blocks in each other; a list is two."""
+
+_LANGUAGE = re.compile(r"[\w+#.-]{1,20}")
+_EXTRA = "cells"
 
 
-@cache
-def _parser() -> MarkdownIt:
-    """CommonMark with tables, ~~struck~~ text and bare links; HTML is text.
+class _Reader(MarkdownIt):
+    """CommonMark with tables, ~~struck~~ text and bare links.
 
-    Without link references: "[INFO]: done" would be one, and nobody would see it. Nor are links guessed: `main.py` is
-    a file, and no site in Paraguay.
+    Links are not guessed: `main.py` is a file, and no site in Paraguay.
     """
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
-    assert parser.linkify is not None
-    parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
-    return parser.enable(["table", "strikethrough", "linkify"]).disable("reference")
+
+    def __init__(self) -> None:
+        super().__init__("commonmark", {"html": False, "linkify": True, "maxNesting": DEEPEST})
+        assert self.linkify is not None
+        self.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
+        self.enable(["table", "strikethrough", "linkify"]).disable("reference")
+        self.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
+        self.core.ruler.after("block", "whole_lists", _whole_lists)
+        self.core.ruler.after("inline", "whole_rows", _whole_rows)
+        self.core.ruler.after("whole_rows", "whole_fences", _whole_fences)
+        self.core.ruler.before("text_join", "as_written", _as_written)
+        self.core.ruler.push("whole_links", _whole_links)
+
+    def parse(self, src: str, env: Any = None) -> list[Token]:
+        tokens = super().parse(src, env)
+        deep = any(token.level >= DEEPEST - 1 for token in tokens)
+        return _plain(src) if deep else tokens
+
+    def normalizeLinkText(self, link: str) -> str:
+        return link
+
+
+def reader() -> MarkdownIt:
+    """A parser of its own, for those who add rules."""
+    return _Reader()
+
+
+_shared = cache(reader)
 
 
 def parse(text: str) -> list[Token]:
     """The block tokens of markdown-it-py; an `inline` token holds its own in `children`."""
-    return _parser().parse(text)
+    return _shared().parse(text)
+
+
+def spell_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: bool = False) -> None:
+    """Write out the addresses of links and images that a reader could not follow: "text (address)".
+
+    `keep`: they stay links beside that.
+    """
+    for token in tokens:
+        if token.children:
+            token.children = _spelled(token.children, follows, keep)
+
+
+def nowhere(address: str) -> bool:
+    """Whether an address can be followed, where none can."""
+    return False
+
+
+def has_scheme(schemes: frozenset[str]) -> Callable[[str], bool]:
+    """Whether an address begins with one of these schemes."""
+    return lambda address: address.partition(":")[0].lower() in schemes and ":" in address
+
+
+# ---------------------------------------------------------------- blocks
+
+
+def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A table. Where a row has more cells than its head, the last one holds the rest of them, as they were written."""
+    before = len(state.tokens)
+    if not table(state, start, end, silent):
+        return False
+    columns = sum(token.type == "th_open" for token in state.tokens[before:])
+    last_cells = {token.map[0]: token for token in state.tokens[before:] if token.type == "inline" and token.map}
+    for line, token in last_cells.items():
+        if extra := _cells(state, line)[columns:]:
+            token.meta[_EXTRA] = "".join(f" | {cell}" for cell in extra)
+    return True
+
+
+def _cells(state: StateBlock, line: int) -> list[str]:
+    cells = escapedSplit(state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].strip())
+    inner = cells[cells[0] == "" :]
+    return [cell.strip() for cell in inner[: len(inner) - (inner[-1:] == [""])]]
+
+
+def _plain(text: str) -> list[Token]:
+    """One paragraph of the text as it stands."""
+    return _paragraph(text, 0, [0, text.count("\n") + 1])
+
+
+def _paragraph(text: str, level: int, lines: list[int]) -> list[Token]:
+    children: list[Token] = []
+    for line in text.strip("\n").split("\n"):
+        children += [Token("softbreak", "br", 0)] if children else []
+        children.append(_text(line))
+    opening = Token("paragraph_open", "p", 1, level=level, block=True, map=lines)
+    inline = Token("inline", "", 0, level=level + 1, block=True, map=lines, content=text, children=children)
+    return [opening, inline, Token("paragraph_close", "p", -1, level=level, block=True)]
+
+
+def _whole_fences(state: StateCore) -> None:
+    """What stands behind a code fence is a language, or a line above the code."""
+    out: list[Token] = []
+    for token in state.tokens:
+        if token.type != "fence":
+            out.append(token)
+            continue
+        token.info, told = language_of(token.info)
+        if told:
+            assert token.map is not None
+            out += _paragraph(told, token.level, [token.map[0], token.map[0] + 1])
+        out.append(token)
+    state.tokens = out
+
+
+def language_of(info: str) -> tuple[str, str]:
+    """The language of a code fence, and what else stands there to be read: all of it, or nothing."""
+    words = info.split()
+    language = words[0] if words and _LANGUAGE.fullmatch(words[0]) else ""
+    return language, "" if words in ([], [language]) else info.strip()
+
+
+def _whole_rows(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.children is not None and _EXTRA in token.meta:
+            token.children.append(_text(token.meta[_EXTRA]))
+
+
+def _whole_lists(state: StateCore) -> None:
+    """An item whose number does not follow the one before it begins a list."""
+    out: list[Token] = []
+    open_lists: list[tuple[Token, int | None]] = []
+    for token in state.tokens:
+        if token.type in ("ordered_list_open", "bullet_list_open"):
+            open_lists.append((token, None))
+        elif token.type in ("ordered_list_close", "bullet_list_close"):
+            open_lists.pop()
+        elif token.type == "list_item_open" and open_lists[-1][0].type == "ordered_list_open":
+            opening, expected = open_lists[-1]
+            number = int(token.info)
+            if expected is not None and number != expected:
+                opening = _begin_list_anew(out, opening, token, number)
+            open_lists[-1] = (opening, number + 1)
+        out.append(token)
+    state.tokens = out
+
+
+def _begin_list_anew(out: list[Token], opening: Token, item: Token, number: int) -> Token:
+    assert opening.map is not None and item.map is not None
+    closing = Token("ordered_list_close", "ol", -1, level=opening.level, block=True, markup=opening.markup)
+    anew = opening.copy(attrs={"start": number}, map=[item.map[0], opening.map[1]])
+    out += [closing, anew]
+    return anew
+
+
+# ---------------------------------------------------------------- inside a line
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def _as_written(state: StateCore) -> None:
+    """Entities, and a backslash before a backslash, are text."""
+    for token in state.tokens:
+        for child in _all(token.children or ()):
+            if child.type == "text_special" and (child.info == "entity" or child.markup == "\\\\"):
+                child.content = child.markup
+
+
+def _all(children: Sequence[Token]) -> list[Token]:
+    return [one for child in children for one in (child, *_all(child.children or ()))]
+
+
+def _whole_links(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.children:
+            token.children = _with_titles(token.children)
+
+
+def _with_titles(children: Sequence[Token]) -> list[Token]:
+    """A title stands behind its link's text, and a link without a text shows its address."""
+    out: list[Token] = []
+    opening, empty = Token("", "", 0), False
+    for child in children:
+        if child.type == "image":
+            title = f' "{child.attrs.pop("title")}"' if child.attrGet("title") else ""
+            label = child.content if child.content.strip() else str(child.attrGet("src") or "")
+            child.children = [_text(label + title)]
+        if child.type == "link_close":
+            href, title = str(opening.attrGet("href") or ""), str(opening.attrs.pop("title", ""))
+            said = (href if empty else "") + (f' "{title}"' if title else "")
+            out += [_text(said)] if said else []
+        elif child.type == "link_open":
+            opening, empty = child, True
+        elif child.content.strip() or child.children:
+            empty = False
+        out.append(child)
+    return out
+
+
+def _spelled(children: Sequence[Token], follows: Callable[[str], bool], keep: bool) -> list[Token]:
+    out: list[Token] = []
+    open_links: list[tuple[str, bool, int]] = []  # the address to write out, whether the link stays, where it begins
+    for child in children:
+        if child.type == "link_open":
+            address = str(child.attrGet("href") or "")
+            stays, bare = keep or follows(address), child.markup in ("linkify", "autolink") or follows(address)
+            open_links.append(("" if bare else address, stays, len(out)))
+            out += [child] if stays else []
+        elif child.type == "link_close":
+            address, stays, start = open_links.pop()
+            shown = "".join(one.content for one in out[start:])
+            out += [_text(f" ({address})")] if address not in ("", shown, f"mailto:{shown}") else []
+            out += [child] if stays else []
+        elif child.type == "image" and not follows(source := str(child.attrGet("src") or "")):
+            label = "".join(one.content for one in child.children or ())
+            out.append(_text(label + (f" ({source})" if source not in ("", label) else "")))
+        else:
+            out.append(child)
+    return out

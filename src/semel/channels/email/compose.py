@@ -30,6 +30,7 @@ from semel.channels.email.mime import file_name
 from semel.channels.email.settings import EmailSettings
 from semel.channels.words import REPEAT
 from semel.gateway.ports import Answers, Op, Rejected
+from semel.law.visible import visible
 
 SUBJECT_MOST = 200
 
@@ -95,8 +96,7 @@ def _body(op: Op) -> Message:
 
 
 def _text(op: Op) -> str:
-    text = op.text.encode("utf-8", "replace").decode("utf-8")
-    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = visible(op.text.encode("utf-8", "replace").decode("utf-8"))
     return f"{REPEAT}{text}" if op.marked else text
 
 

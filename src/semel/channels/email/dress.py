@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from functools import cache
 
 import nh3
-from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MOST, parse
+from semel.channels.markdown import MOST, has_scheme, parse, reader, spell_links
 
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre"),
     *("s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
+_SCHEMES = frozenset({"http", "https", "mailto", "tel", "xmpp", "matrix"})
 _STYLES = {
     "<pre>": '<pre style="background:#f5f5f5;padding:8px;white-space:pre-wrap">',
     "<blockquote>": '<blockquote style="border-left:3px solid #ccc;margin-left:0;padding-left:12px">',
@@ -36,7 +36,9 @@ class _Renderer(RendererHTML):
 
 @cache
 def _options() -> OptionsDict:
-    return MarkdownIt("commonmark", {"html": False, "breaks": True}).options
+    options = reader().options
+    options["breaks"] = True
+    return options
 
 
 @cache
@@ -44,7 +46,7 @@ def _cleaner() -> nh3.Cleaner:
     return nh3.Cleaner(
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}},
-        url_schemes={"http", "https", "mailto", "tel", "xmpp", "matrix"},
+        url_schemes=set(_SCHEMES),
         url_relative="deny",  # from a mail it leads nowhere
         link_rel=None,
     )
@@ -54,7 +56,9 @@ def page(text: str) -> str | None:
     """The HTML of a whole mail; None where the text is too long to be worth it."""
     if len(text) > MOST:
         return None
-    body = _cleaner().clean(_Renderer().render(parse(text), _options(), {}))
+    tokens = parse(text)
+    spell_links(tokens, has_scheme(_SCHEMES))
+    body = _cleaner().clean(_Renderer().render(tokens, _options(), {}))
     for tag, styled in _STYLES.items():
         body = body.replace(tag, styled)
     return _PAGE.replace("{}", body.strip())

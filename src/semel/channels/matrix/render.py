@@ -18,14 +18,15 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MOST, parse
+from semel.channels.markdown import MOST, has_scheme, parse, spell_links
+from semel.law.visible import visible
 
 TAGS = {
     "del", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "p", "a", "ul", "ol", "li", "strong", "em", "s", "code",
     "hr", "br", "table", "thead", "tbody", "tr", "th", "td", "pre",
 }  # fmt: skip
 ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "code": {"class"}}
-SCHEMES = {"http", "https", "ftp", "mailto", "magnet"}
+SCHEMES = frozenset({"http", "https", "ftp", "mailto", "magnet"})
 _USER = re.compile(r"(?<![\w@/.:#])@[a-z0-9._=/+-]+:(?:[A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(?::\d{1,5})?(?![\w-])")
 _LINKED = "https://matrix.to/#/"
 _INSIDE = "inside a link"
@@ -35,8 +36,8 @@ _OPTIONS = OptionsDict(
         "breaks": True, "langPrefix": "language-", "highlight": None, "store_labels": False,
     }
 )  # fmt: skip
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-"""No client shows them; some homeservers refuse them; and no encoding takes halves of surrogate pairs."""
+_HALF = re.compile(r"[\ud800-\udfff]")
+"""No encoding takes halves of surrogate pairs."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ class Rendered:
 
 def render(text: str) -> Rendered:
     """A message as clients show it. The body is the text as it was written: Markdown is readable as it stands."""
-    body = _CONTROL.sub("", text)
+    body = _HALF.sub("\ufffd", visible(text))
     if len(body) > MOST:
         return Rendered(body)
     tokens = parse(body)
+    spell_links(tokens, has_scheme(SCHEMES))
     mentions = tuple(dict.fromkeys(_found(tokens)))
     if not mentions and all(_plain(token) for token in tokens):
         return Rendered(body)
@@ -83,7 +85,7 @@ def _cleaner() -> nh3.Cleaner:
     return nh3.Cleaner(
         tags=TAGS,
         attributes=ATTRIBUTES,
-        url_schemes=SCHEMES,
+        url_schemes=set(SCHEMES),
         url_relative="deny",
         link_rel=None,
         attribute_filter=_attribute,

@@ -10,7 +10,7 @@ from typing import Any
 from semel.channels.telegram.api import Upload
 from semel.channels.telegram.places import Place, message, now, place
 from semel.channels.telegram.reactions import EMOJI, reaction
-from semel.channels.telegram.render import render
+from semel.channels.telegram.render import as_written, render
 from semel.channels.telegram.runs import utf16
 from semel.channels.words import REPEAT
 from semel.gateway.ports import Op, Rejected
@@ -129,7 +129,7 @@ def _react(op: Op, moved: Mapping[int, int]) -> Call:
 def _rendered(op: Op, most: int, plain: bool) -> tuple[str, list[Json]]:
     """What is shown, and the entities over it. The sign of a repeat stands before it: it is no part of its Markdown."""
     ahead = REPEAT if op.marked else ""
-    text, entities = (op.text.strip(), []) if plain else render(op.text, most - len(ahead))
+    text, entities = (as_written(op.text, most), []) if plain else render(op.text, most - len(ahead))
     if not text:
         return "", []
     return ahead + text, [{**each, "offset": each["offset"] + len(ahead)} for each in entities]

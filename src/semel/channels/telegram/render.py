@@ -21,6 +21,7 @@ from markdown_it.token import Token
 from semel.channels.markdown import MOST, parse
 from semel.channels.telegram.runs import Runs, utf16
 from semel.channels.telegram.table import drawn
+from semel.law.visible import visible, visible_within
 
 Json = dict[str, Any]
 BULLET = "• "
@@ -34,18 +35,24 @@ def render(text: str, most: int) -> tuple[str, list[Json]]:
 
     The same for the same text, always.
     """
-    plain = text.strip()
+    plain = as_written(text, most)
     if len(text) > MOST:
         return plain, []
     try:
         runs = Runs()
-        _Blocks(runs).walk(parse(_clean(text)))
+        _Blocks(runs).walk(parse(visible(_clean(text))))
         shown, entities = runs.result()
     except RecursionError:
         return plain, []
     if not shown or utf16(shown) > most:
         return plain, []
     return shown, entities
+
+
+def as_written(text: str, most: int) -> str:
+    """Without formatting. What nobody could see stands there as something to see, within the limit."""
+    text = text.strip()
+    return visible_within(text, utf16(visible(text)) <= most)
 
 
 def _clean(text: str) -> str:
@@ -168,6 +175,8 @@ def _piece(runs: Runs, token: Token, inside: Sequence[Token]) -> None:
                 runs.write(token.content)
         case "image":
             _link(runs, str(token.attrGet("src") or ""), token.children or [])
+        case "link_open" if token.markup in ("linkify", "autolink"):
+            _inline(runs, inside)
         case "link_open":
             _link(runs, str(token.attrGet("href") or ""), inside)
         case "strong_open" | "em_open" | "s_open":

@@ -12,22 +12,21 @@ from dataclasses import dataclass, field
 
 from markdown_it.token import Token
 
-from semel.channels.markdown import MOST, parse
+from semel.channels.markdown import MOST, nowhere, parse, spell_links
+from semel.law.visible import visible, visible_within
 
 MARKS = {"strong": "*", "em": "_", "s": "~"}
-DEEPEST = 20
-"""Blocks within blocks; deeper ones go as they were written."""
 
 
 def styled(text: str, most: int) -> str:
     """The body for that Markdown. Where it would be longer than `most` bytes, the text as it was written."""
+    plain = visible_within(text, len(visible(text).encode()) <= most)
     if len(text) > MOST:
-        return text
-    tokens = parse(text)
-    if max((token.level for token in tokens), default=0) > 2 * DEEPEST:
-        return text
+        return plain
+    tokens = parse(visible(text))
+    spell_links(tokens, nowhere)
     body = "\n".join(_blocks(tokens)).rstrip()
-    return body if body.strip() and len(body.encode()) <= most else text
+    return body if body.strip() and len(body.encode()) <= most else plain
 
 
 # ---------------------------------------------------------------- blocks
@@ -135,10 +134,9 @@ def _table(tokens: Sequence[Token]) -> list[str]:
 
 @dataclass
 class _Span:
-    """A piece of text inside marks. `href`: it is a link."""
+    """A piece of text inside marks."""
 
     mark: str = ""
-    href: str | None = None
     text: list[str] = field(default_factory=list)
 
 
@@ -152,9 +150,6 @@ def _spans(tokens: Sequence[Token]) -> str:
         kind = token.type.removesuffix("_open")
         if kind in MARKS:
             stack.append(_Span(MARKS[kind]))
-        elif kind == "link":
-            bare = token.markup in ("linkify", "autolink")
-            stack.append(_Span(href=None if bare else str(token.attrs.get("href", ""))))
         elif token.type.endswith("_close"):
             span = stack.pop()
             before = "".join(stack[-1].text)
@@ -165,12 +160,7 @@ def _spans(tokens: Sequence[Token]) -> str:
 
 
 def _closed(span: _Span, before: str) -> str:
-    text = "".join(span.text)
-    if span.mark:
-        return _wrapped(span.mark, text, before)
-    if span.href is None or span.href in (text, f"mailto:{text}"):
-        return text
-    return f"{text} ({span.href})" if text else span.href
+    return _wrapped(span.mark, "".join(span.text), before)
 
 
 def _leaf(token: Token) -> str:
@@ -179,8 +169,6 @@ def _leaf(token: Token) -> str:
             return "\n"
         case "code_inline":
             return _wrapped("`", token.content, "")
-        case "image":
-            return " ".join(filter(None, (token.content, f"({token.attrs.get('src', '')})")))
     return token.content
 
 

@@ -24,8 +24,8 @@ from semel.faces.cli.out import as_json, complain, console, remark, shown, when
 from semel.faces.cli.transcript import COLOURS
 from semel.faces.client import Client
 from semel.faces.config import locate
-from semel.faces.safe import visible
 from semel.faces.transcript import speaker
+from semel.law.visible import visible
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 

@@ -12,8 +12,8 @@ from semel.faces.cli.app import Config, DataDir, Json, app, ask
 from semel.faces.cli.out import as_json, console, remark, shorten
 from semel.faces.client import AnotherUsers, NoGateway
 from semel.faces.config import locate
-from semel.faces.safe import visible
 from semel.faces.transcript import stamp
+from semel.law.visible import visible
 
 
 @app.command()

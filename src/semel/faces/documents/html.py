@@ -6,13 +6,20 @@ in the file forbids the rest, wherever it is opened.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from semel.faces.transcript import body, flat, marks, speaker, stamp
+from semel.law.visible import visible
 
 Json = dict[str, Any]
+
+
+def escape(text: str) -> str:
+    """Text as text: no tag, and nothing in it that cannot be seen."""
+    return html.escape(visible(text))
+
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 

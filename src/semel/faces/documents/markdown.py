@@ -12,6 +12,7 @@ from typing import Any
 
 from semel.faces.transcript import body, flat, marks, speaker, stamp
 from semel.law.fences import fences
+from semel.law.visible import visible
 
 Json = dict[str, Any]
 
@@ -39,7 +40,7 @@ class MarkdownDocument:
         entry = flat(record)
         noted = f" · {_one_line(', '.join(marks(entry)))}" if marks(entry) else ""
         head = f"{entry['seq']} · {_one_line(speaker(entry))} · {stamp(entry['at'])}{noted}"
-        return f"\n## {head}\n\n{kept_in(body(entry))}\n"
+        return f"\n## {head}\n\n{kept_in(visible(body(entry)))}\n"
 
 
 def kept_in(text: str) -> str:
@@ -60,4 +61,4 @@ def _outside(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _INLINE.sub(r"\\\g<0>", " ".join(text.split()))
+    return _INLINE.sub(r"\\\g<0>", visible(" ".join(text.split())))

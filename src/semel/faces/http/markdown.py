@@ -1,4 +1,4 @@
-"""Agent text -> HTML that is safe to show: Markdown without raw HTML, then sanitised.
+"""Agent text -> HTML that is safe to show, and loses nothing of it (semel/channels/markdown.py), then sanitised.
 
 Text must not phone home: an image from the network is shown as a link that somebody may follow, never loaded.
 Links open elsewhere, without telling where from.
@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import nh3
-from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-MOST = 100_000
-"""Longer texts (characters) are shown as they are: a page of plain text is better than a page that hangs."""
+from semel.channels.markdown import MOST, has_scheme, parse, reader, spell_links
+from semel.law.visible import visible
 
 _CACHE_MOST = 16_384
 
@@ -43,7 +41,7 @@ TAGS = {
     *("pre", "s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
 ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}}
-SCHEMES = {"http", "https", "mailto", "tel", "xmpp", "matrix"}
+SCHEMES = frozenset({"http", "https", "mailto", "tel", "xmpp", "matrix"})
 
 
 class _Renderer(RendererHTML):
@@ -66,14 +64,10 @@ class _Renderer(RendererHTML):
 
 
 @functools.cache
-def _reader() -> MarkdownIt:
-    options: dict[str, Any] = {"html": False, "linkify": True, "breaks": True, "maxNesting": 40}
-    reader = MarkdownIt("commonmark", options, renderer_cls=_Renderer)
-    reader.enable(["table", "strikethrough", "linkify"])
-    assert reader.linkify is not None
-    # `main.py` and `README.md` are files to those who talk with agents, not sites in Paraguay and Moldova.
-    reader.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
-    return reader
+def _options() -> OptionsDict:
+    options = reader().options
+    options["breaks"] = True
+    return options
 
 
 @functools.cache
@@ -82,7 +76,7 @@ def _cleaner() -> nh3.Cleaner:
         tags=TAGS,
         clean_content_tags={"script", "style"},
         attributes=ATTRIBUTES,
-        url_schemes=SCHEMES,
+        url_schemes=set(SCHEMES),
         url_relative="deny",  # there is nothing of the agent's under the gateway's own address
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},
@@ -90,7 +84,7 @@ def _cleaner() -> nh3.Cleaner:
 
 
 def render(text: str) -> str | None:
-    """Sanitised HTML, or None where the text is too long to be worth it."""
+    """Sanitised HTML, or None where the text is too long: plain text is better than a page that hangs."""
     if len(text) > MOST:
         return None
     return _remembered(text) if len(text) <= _CACHE_MOST else _render(text)
@@ -102,7 +96,9 @@ def _remembered(text: str) -> str:
 
 
 def _render(text: str) -> str:
-    return sanitise(_reader().render(text))
+    tokens = parse(visible(text))
+    spell_links(tokens, has_scheme(SCHEMES))
+    return sanitise(_Renderer().render(tokens, _options(), {}))
 
 
 def sanitise(html: str) -> str:

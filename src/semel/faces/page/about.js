@@ -20,7 +20,7 @@ export function quoted(entry, context) {
   const whose = { agent: context.agent(), notice: "Semel", event: "Event" }[entry.whose] ?? entry.whose ?? "";
   const go = () => context.go(entry.of);
   const title = `Show message ${entry.of}`;
-  return h("button", { type: "button", class: "quoted", title, onclick: go }, h("b", {}, plainly(whose)), " ", h("bdi", {}, entry.quote));
+  return h("button", { type: "button", class: "quoted", title, onclick: go }, h("b", {}, plainly(whose)), " ", h("bdi", {}, plainly(entry.quote)));
 }
 
 /** How a message stands since: its text stays as it was heard. */

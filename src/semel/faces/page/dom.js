@@ -14,15 +14,21 @@ export function h(tag, props, ...children) {
 
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** A name, an address, a file's name: on one line, and what would turn its direction is shown and not obeyed. */
-export function plainly(text) {
-  const picture = (sign) => (/\s/.test(sign) ? " " : `<U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
-  return String(text).replace(HIDDEN, picture);
+/** What cannot be seen, or would turn the direction of what stands beside it, as something to see (semel/law/visible.py). */
+function picture(sign) {
+  const code = sign.charCodeAt(0);
+  if (code < 0x20) return String.fromCharCode(0x2400 + code);
+  return code === 0x7f ? "\u2421" : `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
 }
 
-/** The same on several lines: an input. Line ends and tabs stay. */
+/** A name, an address, a file's name: on one line. */
+export function plainly(text) {
+  return String(text).replace(HIDDEN, (sign) => (/\s/.test(sign) ? " " : picture(sign)));
+}
+
+/** A text: line ends and tabs stay. */
 export function openly(text) {
-  return String(text).split(/(\t|\r?\n)/).map((piece, place) => (place % 2 ? piece : plainly(piece))).join("");
+  return String(text).replace(/\r\n/g, "\n").replace(HIDDEN, (sign) => (sign === "\n" || sign === "\t" ? sign : picture(sign)));
 }
 
 export const byId = (id) => document.getElementById(id);

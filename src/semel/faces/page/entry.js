@@ -2,7 +2,7 @@
 
 import { changed, did, quoted } from "/page/about.js";
 import { waits } from "/page/busy.js";
-import { h, plainly, say, selectionTouches, time } from "/page/dom.js";
+import { h, openly, plainly, say, selectionTouches, time } from "/page/dom.js";
 import { fate } from "/page/fate.js";
 
 const ANSWERS = "Semel";
@@ -67,13 +67,16 @@ export class EntryRow {
   }
 
   grow(text) {
+    const cut = this.data.text.endsWith("\r"); // perhaps of one line end with what comes
     this.data = { ...this.data, text: this.data.text + text };
-    this.text.appendData(text);
+    if (cut) this.setText();
+    else this.text.appendData(openly(text));
   }
 
   setText() {
-    const { text, html } = this.data;
+    const { html } = this.data;
     if (html !== undefined && html !== this.html) return this.setHtml(html);
+    const text = openly(this.data.text);
     if (html !== undefined || this.text.data === text) return;
     if (this.html !== undefined) {
       this.html = undefined;
@@ -91,10 +94,14 @@ export class EntryRow {
       return;
     }
     this.html = html;
-    this.text.data = this.data.text;
+    this.text.data = openly(this.data.text);
     this.body.innerHTML = html; // sanitised by the gateway: see faces/http/markdown.py
     this.body.classList.add("rich");
-    for (const pre of this.body.querySelectorAll("pre")) pre.tabIndex = 0; // scrolls: reachable by key
+    for (const pre of this.body.querySelectorAll("pre")) {
+      pre.tabIndex = 0; // scrolls: reachable by key
+      const [, language] = /(?:^| )language-(\S+)/.exec(pre.firstElementChild?.className ?? "") ?? [];
+      if (language) pre.dataset.language = language;
+    }
     for (const table of this.body.querySelectorAll("table")) {
       const scroll = h("div", { class: "wide", tabindex: "0" });
       table.replaceWith(scroll);

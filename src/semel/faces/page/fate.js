@@ -94,7 +94,7 @@ function singly(ids, context, place) {
 async function beginning(id) {
   try {
     const { text } = await ask("GET", `/v1/parts/${id}`);
-    return `p${id}: ${String(text || "").replace(/\s+/g, " ").trim().slice(0, 160)}`;
+    return `p${id}: ${plainly(text || "").replace(/\s+/g, " ").trim().slice(0, 160)}`;
   } catch (error) {
     return `p${id}: ${error.message}`;
   }

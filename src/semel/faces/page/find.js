@@ -1,7 +1,7 @@
 // Search: the box above the sessions, and what it found in their place. A result leads to its message.
 
 import { ask } from "/page/api.js";
-import { ago, byId, called, h, say, show } from "/page/dom.js";
+import { ago, byId, called, h, plainly, say, show } from "/page/dom.js";
 
 const PAUSE = 200;
 const WHO = { user: "You", agent: "Agent", event: "Event", notice: "Notice" };
@@ -100,7 +100,7 @@ export class Find {
 
   row(hit) {
     const who = hit.role === "event" ? hit.kind || WHO.event : hit.sender || WHO[hit.role];
-    const pieces = hit.snippet.map((piece) => (piece.hit ? h("mark", {}, piece.text) : piece.text));
+    const pieces = hit.snippet.map((piece) => (piece.hit ? h("mark", {}, plainly(piece.text)) : plainly(piece.text)));
     const link = h(
       "a",
       { href: `#/s/${encodeURIComponent(hit.session)}/${hit.seq}` },

@@ -16,7 +16,8 @@ class Folding {
     this.node = h("li", { class: `item ${kind}` }, this.details);
   }
 
-  setText(text) {
+  setText(raw) {
+    const text = openly(raw);
     if (this.text.data !== text) {
       if (text.startsWith(this.text.data)) this.text.appendData(text.slice(this.text.data.length));
       else this.text.data = text;
@@ -25,8 +26,10 @@ class Folding {
   }
 
   grow(text) {
+    const cut = this.data.text.endsWith("\r"); // perhaps of one line end with what comes
     this.data = { ...this.data, text: this.data.text + text };
-    this.text.appendData(text);
+    if (cut) this.setText(this.data.text);
+    else this.text.appendData(openly(text));
     show(this.output, true);
   }
 }
@@ -62,7 +65,7 @@ class ToolRow extends Folding {
     this.whole.href = this.context.output(data.id);
     show(this.whole, Boolean(data.gap));
     show(this.gap, this.told.data !== "");
-    say(this.tail, data.tail || "");
+    say(this.tail, openly(data.tail || ""));
     show(this.tail, Boolean(data.tail));
     show(this.empty, !data.text && !data.tail && !input && !data.live);
   }
@@ -116,7 +119,7 @@ class NoticeRow {
 
   set(data) {
     this.data = data;
-    say(this.node, data.text || data.title || "");
+    say(this.node, openly(data.text || data.title || ""));
   }
 
   grow(text) {

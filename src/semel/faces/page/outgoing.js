@@ -2,7 +2,7 @@
 // with every retry: a lost answer never sends twice, a reload never loses (Laws 1 and 8).
 
 import { NoAnswer, ask, at } from "/page/api.js";
-import { freshId, h, say } from "/page/dom.js";
+import { freshId, h, openly, say } from "/page/dom.js";
 import { keep, kept, keptNames } from "/page/kept.js";
 
 const PAUSES = [500, 1000, 2000, 4000, 8000, 15000];
@@ -152,7 +152,7 @@ export class Outgoing {
     return h(
       "li",
       { class: "entry user pending", "data-id": message.id },
-      h("div", { class: "body" }, message.text),
+      h("div", { class: "body" }, openly(message.text)),
       h("div", { class: "foot" },
         h("span", { class: "state" }),
         h("span", { class: "options", hidden: true },

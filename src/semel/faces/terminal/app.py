@@ -16,12 +16,12 @@ from textual.widgets import Static
 from semel.faces.busy import DOES, soon, told
 from semel.faces.busy import line as in_line
 from semel.faces.client import NoGateway, OutcomeUnknown, Refused
-from semel.faces.safe import visible
 from semel.faces.terminal.link import Link, State
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import ItemRow, Row, key, make, shown
 from semel.law.busy import MODES, Busy
+from semel.law.visible import visible
 
 Json = dict[str, Any]
 

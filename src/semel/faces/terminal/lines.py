@@ -15,10 +15,10 @@ from typing import Any
 
 from semel.faces.busy import told
 from semel.faces.client import Address, NoGateway, OutcomeUnknown, Refused
-from semel.faces.safe import visible
 from semel.faces.terminal.link import Link, State
 from semel.faces.transcript import body, speaker
 from semel.law.requests import called
+from semel.law.visible import visible
 
 Json = dict[str, Any]
 

@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from semel.faces.safe import visible
 from semel.law.requests import called, cut, plain
+from semel.law.visible import visible
 
 Json = dict[str, Any]
 KEYS = "abcdefghi"

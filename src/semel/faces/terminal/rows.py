@@ -12,9 +12,10 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Markdown, Static
 
-from semel.faces.safe import visible
+from semel.channels.markdown import language_of, nowhere, reader, spell_links
 from semel.faces.transcript import body, is_summary, marks, speaker
 from semel.law.requests import called
+from semel.law.visible import visible
 
 Json = dict[str, Any]
 
@@ -99,10 +100,10 @@ class AgentRow(Row):
         text = visible(body(self.want))
         if text == markdown.source:
             return
-        if markdown.source and text.startswith(markdown.source):
-            await markdown.append(text[len(markdown.source) :])
-        else:
-            await markdown.update(text)
+        if not text.startswith(markdown.source):
+            await markdown.update("")
+        # What was set by `update` goes on at its last line, and would lose the block's lines before that one.
+        await markdown.append(text[len(markdown.source) :])
 
 
 class ItemRow(Row):
@@ -178,14 +179,19 @@ def _excerpt(text: str, opened: bool) -> str:
 
 
 def _parser() -> MarkdownIt:
-    """Markdown as chats have it: a line break that the agent wrote is a line break."""
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    parser.core.ruler.push("hard_breaks", _hard_breaks)
+    """Markdown as chats have it: a line break that the agent wrote is a line break, and a link shows where it leads."""
+    parser = reader()
+    parser.core.ruler.disable("whole_fences")  # a growing text needs one widget a block
+    parser.core.ruler.push("for_the_terminal", _for_the_terminal)
     return parser
 
 
-def _hard_breaks(state: StateCore) -> None:
+def _for_the_terminal(state: StateCore) -> None:
+    spell_links(state.tokens, nowhere, keep=True)
     for token in state.tokens:
+        if token.type == "fence":
+            token.info, told = language_of(token.info)
+            token.content = f"{told}\n{token.content}" if told else token.content
         for child in token.children or ():
             if child.type == "softbreak":
                 child.type = "hardbreak"

@@ -1,0 +1,121 @@
+"""`semel chat` and `semel show` show every character that was said."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+from said_judge import missing, plain
+from said_texts import texts
+from textual.app import App, ComposeResult
+from textual.containers import VerticalScroll
+
+from semel.faces.cli import transcript
+from semel.faces.documents.html import HtmlDocument
+from semel.faces.documents.markdown import MarkdownDocument
+from semel.faces.terminal.rows import Row, make
+from semel.faces.transcript import line
+
+SEEDS = range(200, 202)
+COUNT = 30
+WIDE = (1200, 150)  # nothing is wrapped, and nothing is out of sight
+
+
+def entry(text: str, role: str = "agent", **more: Any) -> dict[str, Any]:
+    return {"seq": 1, "born": 1, "rev": 1, "at": 0, "role": role, "text": text, **more}
+
+
+class OneRow(App[None]):
+    def __init__(self, row: Row) -> None:
+        super().__init__()
+        self.row = row
+
+    def compose(self) -> ComposeResult:
+        yield VerticalScroll(self.row)
+
+    def seen(self) -> str:
+        """The screen, but for the line that says who spoke."""
+        lines = [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
+        return "\n".join(lines[1:])
+
+
+def said_by(seed: int) -> list[str]:
+    return [text for text in texts(seed, COUNT) if text.strip()]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_the_terminal_shows_every_character_that_an_agent_said(seed: int) -> None:
+    row = make(entry("first"))
+    app = OneRow(row)
+    async with app.run_test(size=WIDE) as pilot:
+        for text in said_by(seed):
+            row.want = entry(text)
+            await row.draw()
+            await pilot.pause()
+            lost = missing(text, app.seen())
+            assert lost is None, lost
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_the_terminal_shows_every_character_of_a_text_that_grows(seed: int) -> None:
+    row = make(entry("first"))
+    app = OneRow(row)
+    async with app.run_test(size=WIDE) as pilot:
+        for text in said_by(seed)[:12]:
+            row.want = entry("")
+            await row.draw()
+            for end in range(0, len(text) + 17, 17):
+                row.want = entry(text[:end])
+                await row.draw()
+            await pilot.pause()
+            lost = missing(text, app.seen())
+            assert lost is None, lost
+
+
+async def test_the_terminal_shows_what_people_and_semel_said_as_it_is() -> None:
+    row = make(entry("first", "user"))
+    app = OneRow(row)
+    async with app.run_test(size=WIDE) as pilot:
+        for text in said_by(5):
+            row.want = entry(text, "user")
+            await row.draw()
+            await pilot.pause()
+            shown = [each.strip() for each in plain(text).split("\n") if each.strip()]
+            assert [each.strip() for each in app.seen().split("\n") if each.strip()] == [
+                each.expandtabs() for each in shown
+            ]
+
+
+def test_show_prints_every_character_on_a_terminal_and_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in said_by(6):
+        printed = io.StringIO()
+        monkeypatch.setattr(transcript, "console", lambda: Console(file=printed, width=10_000, highlight=False))  # noqa: B023
+        transcript._pretty(entry(text), None)
+        assert missing_as_text(text, printed.getvalue()) is None
+        assert "".join(text.split()) in "".join(line(entry(text)).split())
+
+
+def missing_as_text(text: str, shown: str) -> str | None:
+    """Where nothing is formatting."""
+    wanted, seen = plain(text).split(), shown.split()
+    at = 0
+    for word in wanted:
+        if word not in seen[at:]:
+            return word
+        at = seen.index(word, at) + 1
+    return None
+
+
+def test_an_export_for_people_holds_every_character() -> None:
+    from test_said_channels import read
+
+    for text in said_by(8):
+        record = {"line": "entry", "more": None, **entry(text)}
+        page = HtmlDocument().page([record]).decode()
+        shown, addresses = read(page.partition("</header>")[2])
+        assert missing(text, shown, addresses) is None, missing(text, shown, addresses)
+        document = MarkdownDocument().page([record]).decode().partition("\n\n")[2]
+        lost = missing(text, document.replace("\\<", "<"), [])
+        assert lost is None, lost
