@@ -21,6 +21,7 @@ class Script:
     validity: int = 7
     clock: str = "01-Jan-2037 10:00:00 +0000"  # when it says that a mail came
     broken: int = 0  # the UID of a mail that is not given out
+    endless: str = ""  # how the answer to a fetch of the first mail has no end: "literal", "lines", "slow"
     late: bytes = b""  # a mail that comes with the leave to wait, and is told of in one piece with it
     early: bytes = b""  # a mail that comes before IDLE, and is told of before the leave to wait
     port: int = 0
@@ -104,6 +105,8 @@ async def _answer(
         if "BODY" in rest and script.broken in asked:
             writer.write(f"{tag} NO broken\r\n".encode())
             return
+        if "BODY" in rest and script.endless and 1 in asked:
+            await _without_end(script.endless, writer)
         most = int(found[1]) if (found := re.search(r"BODY\S*<0\.(\d+)>", rest)) else None
         for uid in (each for each in asked if script.mails[each - 1]):
             writer.write(_fetched(script, uid, most))
@@ -122,6 +125,15 @@ async def _answer(
         await _idle(script, reader, writer)
     writer.write(f"{tag} OK done\r\n".encode())
     await writer.drain()
+
+
+async def _without_end(how: str, writer: asyncio.StreamWriter) -> None:
+    size = 4_000_000_000 if how == "literal" else 50
+    writer.write(b"* 1 FETCH (UID 1 BODY[]<0> {%d}\r\n" % size if how != "lines" else b"")
+    while True:
+        writer.write(b"* 1 EXISTS\r\n" * 1000 if how == "lines" else b"x")
+        await writer.drain()
+        await asyncio.sleep(0.05)
 
 
 def _fetched(script: Script, uid: int, most: int | None) -> bytes:

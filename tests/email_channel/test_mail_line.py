@@ -207,6 +207,25 @@ async def test_a_mail_that_the_server_never_gives_out_is_left_behind_after_three
     assert "the server refuses it" in left.why
 
 
+@pytest.mark.parametrize("how", ["literal", "lines", "slow"])
+async def test_a_mail_whose_answer_has_no_end_is_left_behind_after_three_runs(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "BESIDE", 200_000)
+    monkeypatch.setattr(line, "SLOWEST", 1e9)
+    inbox = KeptInbox(tmp_path, json.dumps({"uidvalidity": 7, "uid": 0, "since": 0}))
+    async with imap(mails=[b"x" * 100, bytes(mail())], endless=how) as server:
+        one = channel(server.port, timeout=0.2 if how == "slow" else 5.0)
+        for _ in range(3):
+            with pytest.raises(Offline, match="more than 1 s for an answer" if how == "slow" else "larger than any"):
+                await asyncio.wait_for(one.run(inbox), 60)
+        async with running(one, inbox):
+            left, heard = await inbox.wait(2)
+    assert (left.kind, left.key, heard.kind) == ("unreadable", "uid:7:1", "message")
+    assert "no end" in left.why
+    await no_threads()
+
+
 async def test_a_mail_that_was_moved_away_meanwhile_is_passed_over(tmp_path: Path) -> None:
     inbox = KeptInbox(tmp_path, json.dumps({"uidvalidity": 7, "uid": 0, "since": 0}))
     async with imap(mails=[b"", bytes(mail())]) as server, running(channel(server.port), inbox):

@@ -9,8 +9,8 @@ import pytest
 from test_xmpp_hearing import EMPTY, chat, running
 from wire_server import WireServer
 
-from semel.channels.xmpp import hearing, notes
-from semel.gateway.ports import Missing
+from semel.channels.xmpp import hearing, notes, stream
+from semel.gateway.ports import Missing, Offline
 from semel.testing.inbox import KeptInbox
 
 
@@ -43,6 +43,21 @@ async def test_a_mistake_over_one_message_quarantines_it_alone(tmp_path: Path, m
             assert (before.text, behind.text) == ("before", "behind")
             assert (odd.kind, odd.key, odd.why) == ("unreadable", "a2", "TypeError: nobody thought of that")
             assert b"example.org" in odd.raw
+
+
+async def test_a_stanza_without_an_end_ends_the_connection_and_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server goes against its own limits: the channel is offline, with the reason, and connects anew later."""
+    monkeypatch.setattr(stream, "MAX_STANZA_BYTES", 200_000)
+    archive = [chat("a1", "x" * 150_000), chat("a2", "y" * 150_000)]
+    async with WireServer(archive=archive) as server:
+        inbox = KeptInbox(tmp_path, EMPTY)
+        async with running(server.channel(), inbox) as run:
+            assert [len(each.text) for each in await inbox.wait(2)] == [150_000, 150_000]
+            server.say("<message from='ann@localhost' type='chat'><body>" + "z" * 250_000)
+            with pytest.raises(Offline, match="a stanza of more than"):
+                await run
 
 
 async def test_an_archive_id_that_the_sender_made_up_doubles_nothing(

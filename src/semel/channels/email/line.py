@@ -1,8 +1,9 @@
 """One IMAP connection, in a thread of its own: the library blocks, the gateway must not.
 
-Nothing here waits for ever. Every read has a time-out; `close` says goodbye, and where the server does not take part it
-cuts the connection, so that whatever the thread waits for ends at once. Errors of imaplib and imap-tools come out as
-`Offline`, a refused login as `Denied`.
+Nothing here waits for ever, and nothing is read without an end. Every read has a time-out, and so has each piece of
+work as a whole; what a server sends in answer to it is bounded, lines and literals alike (`Endless`). `close` says
+goodbye, and where the server does not take part it cuts the connection, so that whatever the thread waits for ends at
+once. Errors of imaplib and imap-tools come out as `Offline`, a refused login as `Denied`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,16 @@ GOODBYE = 1.0
 _PASSING = ("[UNAVAILABLE]", "[INUSE]", "[LIMIT]", "[SERVERBUG]", "[CONTACTADMIN]")
 """Refusals that speak of the server and not of what was asked (RFC 5530)."""
 
+SLOWEST = 50_000
+"""Bytes a second that a server sends at the least, where it sends much."""
+BESIDE = 16 * 1024 * 1024
+"""Bytes of an answer beside the mail that is in it: a mailbox of a million mails is listed in seven."""
+
 _log = logging.getLogger("semel.email")
+
+
+class Endless(Offline):
+    """The answer was larger than it may be, or took longer."""
 
 
 class _Client(imaplib.IMAP4):
@@ -41,7 +51,23 @@ class _Client(imaplib.IMAP4):
     def __init__(self, standing: socket.socket, host: str, timeout: float, tls: ssl.SSLContext | None) -> None:
         self._standing = standing
         self._tls = tls
+        self.left = BESIDE  # bytes that may still be read for the work that is done
         super().__init__(host, timeout=timeout)
+
+    def read(self, size: int) -> bytes:
+        """A literal, as long as the server says."""
+        self._take(size)
+        return super().read(size)
+
+    def readline(self) -> bytes:
+        line = super().readline()
+        self._take(len(line))
+        return line
+
+    def _take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise Endless("the mail server's answer is larger than any that was asked for")
 
     def _create_socket(self, timeout: float | None) -> socket.socket:
         if self._tls is None:
@@ -76,11 +102,25 @@ class Line:
         state = "closing" if self.closing else "open" if self._box else "new"
         return f"<Line to {self._settings.imap}, {state}>"
 
-    async def call(self, work: Callable[..., T], *given: Any) -> T:
-        """`work(box, ...)` in the thread. Raises Offline or Denied."""
+    async def call(self, work: Callable[..., T], *given: Any, mail: int = 0, waits: float = 0.0) -> T:
+        """`work(box, ...)` in the thread. Raises Offline (Endless) or Denied.
+
+        `mail`: bytes of a mail that are asked for; `waits`: seconds that it waits for news.
+        """
+        most = mail + BESIDE
+        if self._box is not None:
+            assert isinstance(self._box.client, _Client)
+            self._box.client.left = most
+        patience = waits + 4 * self._settings.timeout + most / SLOWEST
         self._work = self._pool.submit(work, self._box, *given)
         try:
-            return await asyncio.wrap_future(self._work)
+            async with asyncio.timeout(patience) as bound:
+                return await asyncio.wrap_future(self._work)
+        except TimeoutError as fault:
+            if bound.expired():
+                self._cut()
+                raise Endless(f"{self._settings.imap} takes more than {patience:.0f} s for an answer") from None
+            raise Offline(f"{self._settings.imap}: {told(fault, self._settings)}") from None
         except (Offline, Denied):
             raise
         except (imaplib.IMAP4.error, ImapToolsError, OSError, EOFError) as fault:

@@ -22,7 +22,7 @@ from imap_tools.errors import MailboxFolderSelectError
 
 from semel.channels.email import mailbox
 from semel.channels.email.letter import Letter, read
-from semel.channels.email.line import Line, MailBox, is_passing, told
+from semel.channels.email.line import Endless, Line, MailBox, is_passing, told
 from semel.channels.email.mailbox import Lying, Selected
 from semel.channels.email.mime import Attachment
 from semel.channels.email.settings import EmailSettings
@@ -86,7 +86,7 @@ class Watch:
         at = await self._catch_up(at)
         self._inbox.online()
         while True:
-            await self._line.call(mailbox.wait_for_news, self._line, self._settings.poll)
+            await self._line.call(mailbox.wait_for_news, self._line, self._settings.poll, waits=self._settings.poll)
             before, at = at, await self._catch_up(at)
             if at == before:
                 await asyncio.sleep(PAUSE)
@@ -132,10 +132,13 @@ class Watch:
 
     async def _letter(self, item: Lying, validity: int) -> Letter | None:
         """None: it was moved away meanwhile. Of what a stranger wrote, no more is fetched than its beginning."""
-        letter = await self._line.call(_fetch, item, self._settings, min(item.size, FIRST))
+        if self._refused[item.uid] >= TRIES:  # it ended the connection each time
+            _log.warning("the mail with UID %d is left behind: the server's answers to it have no end", item.uid)
+            return Letter("unreadable", f"uid:{validity}:{item.uid}", item.at, why="the server's answers have no end")
+        letter = await self._fetched(item, min(item.size, FIRST))
         if isinstance(letter, Letter) and item.size > FIRST and await self._may_speak(letter):
             most = item.size if item.size <= self._settings.mail_limit else BEGINNING
-            letter = await self._line.call(_fetch, item, self._settings, most)
+            letter = await self._fetched(item, most)
         if isinstance(letter, Letter) and letter.kind == "unreadable" and item.size > FIRST:
             return replace(letter, why=f"{letter.why}; kept is its beginning, all of it lies in the mailbox")
         if not isinstance(letter, str):
@@ -144,6 +147,14 @@ class Watch:
         if self._refused[item.uid] < TRIES:
             raise Offline(f"{self._settings.imap} does not give out the mail with UID {item.uid}: {letter}")
         return Letter("unreadable", f"uid:{validity}:{item.uid}", item.at, why=f"the server refuses it: {letter}")
+
+    async def _fetched(self, item: Lying, most: int) -> Letter | str | None:
+        """Its first bytes. Raises Offline; counts those answers that end the connection."""
+        try:
+            return await self._line.call(_fetch, item, self._settings, most, mail=most)
+        except Endless:
+            self._refused[item.uid] += 1
+            raise
 
     async def _may_speak(self, letter: Letter) -> bool:
         """Of what names nobody, no more is kept than of a stranger's: anybody may have sent it."""

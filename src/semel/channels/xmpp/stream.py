@@ -25,6 +25,9 @@ from semel.gateway.ports import Denied, Offline
 logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # it logs stanzas, and secrets among them
 
 Fault = Offline | Denied
+MAX_STANZA_BYTES = 8 * 1024 * 1024
+"""Of one stanza, whose end has to come before anything of it is read. Servers take 256 KiB of a client, and a page of
+the archive holds 50 of them at most."""
 
 
 class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
@@ -41,6 +44,7 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         self._heard = heard
         self._started: set[asyncio.Task[Any]] = set()
         self._refused: list[object] = []
+        self._unread = 0  # bytes that came since the last stanza was whole
         self._tls = tls
         self.enable_direct_tls = tls == "direct"
         self.enable_starttls = tls == "required"
@@ -123,12 +127,17 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
 
     def recv_stanza(self, stanza: Any) -> None:
         """Ours, where `heard` takes it; the rest (what slixmpp negotiates) goes its way."""
+        self._unread = 0
         if stanza.xml.tag in (MESSAGE, PRESENCE, IQ) and self.ready.done() and self._heard(stanza.xml):
             return
         if stanza.xml.tag not in (MESSAGE, PRESENCE):
             super().recv_stanza(stanza)
 
     def data_received(self, data: Any) -> None:
+        self._unread += len(data)
+        if self._unread > MAX_STANZA_BYTES:
+            self.lose(Offline(f"the server sends a stanza of more than {MAX_STANZA_BYTES >> 20} MiB"))
+            return
         try:
             super().data_received(data)
         except Exception as fault:
