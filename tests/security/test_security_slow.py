@@ -187,3 +187,46 @@ def test_half_of_what_may_be_opened_is_for_others() -> None:
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert 64 <= patience.most_connections() <= max(64, min(4096, soft // 2) if soft > 0 else 4096)
+
+
+async def test_an_address_elsewhere_does_not_take_what_the_owner_needs(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 128 connections, one address has 32, and all of those elsewhere 96; the owner comes in all the same."""
+    monkeypatch.setattr(patience, "most_connections", lambda: 128)
+    addresses = [*["10.0.0.1"] * 40, *["10.0.0.2"] * 40, *(f"10.0.1.{n}" for n in range(100))]
+    monkeypatch.setattr(patience, "peer_of", lambda _: addresses.pop(0) if addresses else None)
+
+    def hold(count: int) -> list[socket.socket]:
+        return [connect(server.url) for _ in range(count)]
+
+    def ask() -> bytes:
+        with connect(server.url) as sock:
+            sock.sendall(QUICK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            return rest(sock)
+
+    held: list[socket.socket] = []
+    try:
+        for count, left, taken in ((40, 140, 32), (40, 100, 64), (100, 0, 96)):
+            held += await attack(hold, count)
+            async with asyncio.timeout(20):
+                while len(addresses) > left or len(server._inner.server_state.connections) > taken:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            assert len(server._inner.server_state.connections) == taken
+        assert status(await attack(ask)) == 200
+    finally:
+        for sock in held:
+            sock.close()
+    await open_again(server)
+
+
+@pytest.mark.parametrize(
+    ("host", "peer"),
+    [
+        ("127.0.0.1", None), ("127.8.9.1", None), ("::1", None), ("::ffff:127.0.0.1", None), ("", None),
+        ("10.1.2.3", "10.1.2.3"), ("::ffff:10.1.2.3", "10.1.2.3"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)  # fmt: skip
+def test_who_is_one_peer(host: str, peer: str | None) -> None:
+    assert patience.peer_of(host) == peer

@@ -8,6 +8,10 @@
 | takes an answer | as long as 30 kB leave in any 60 s, or all that is left |
 | says nothing after an answer | 75 s |
 
+Half of what this process may open is for connections. Of that half, one address elsewhere (of IPv6, one /64), or the
+other users of this machine together, may hold a quarter, and all of them three quarters: the rest is the owner's, who
+comes from this machine.
+
 So nobody holds a connection, and a file descriptor less for agents and channels, by sending or reading a byte now and
 then. A stream that has nothing to tell waits for nobody. The table is `PATIENCE`; it is looked at every 5 s.
 """
@@ -15,6 +19,7 @@ then. A stream that has nothing to tell waits for nobody. The table is `PATIENCE
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import math
 import resource
 from dataclasses import dataclass
@@ -57,6 +62,7 @@ class Patient(H11Protocol):
     """One connection, let go when it keeps us waiting."""
 
     told = -math.inf  # when it was last logged that there are too many
+    peer: str | None = None  # who is at the other end, where that is not the owner's own machine
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._ending = _Ending(transport, self)
@@ -64,9 +70,20 @@ class Patient(H11Protocol):
         self._came = 0
         self._owed = _Owed("head", None, self.loop.time(), 0)
         self._timer = self.loop.call_later(LOOK, self._look)
-        self.app_state = {**self.app_state, "neighbour": of_another_user(transport)}
-        if len(self.connections) > most_connections():
+        neighbour = of_another_user(transport)
+        self.app_state = {**self.app_state, "neighbour": neighbour}
+        self.peer = "another user" if neighbour else peer_of(self.client[0] if self.client else "")
+        if not self._has_room():
             self._too_many()
+
+    def _has_room(self) -> bool:
+        most = most_connections()
+        if len(self.connections) > most:
+            return False
+        if self.peer is None:
+            return True
+        others = [each.peer for each in self.connections if isinstance(each, Patient) and each.peer is not None]
+        return len(others) <= most * 3 // 4 and others.count(self.peer) <= most // 4
 
     def _too_many(self) -> None:
         """Told once a minute: who comes a thousand times a second does not fill the log, either."""
@@ -165,6 +182,19 @@ def most_connections() -> int:
     """Half of what this process may open: agents, channels and files need the other."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 4096 if soft == resource.RLIM_INFINITY else max(64, min(4096, soft // 2))
+
+
+def peer_of(host: str) -> str | None:
+    """Who counts as one elsewhere; None: the owner's own machine."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None  # a unix socket
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is None:
+            return None if address.is_loopback else str(ipaddress.ip_network((address, 64), strict=False))
+        address = address.ipv4_mapped
+    return None if address.is_loopback else str(address)
 
 
 def _too_slow() -> bytes:
