@@ -14,6 +14,18 @@ def test_say_returns_when_the_message_is_in_the_ledger(house: Cli) -> None:
     assert house.json("show", "say")[0]["text"] == "hello"
 
 
+def test_a_repeat_waits_for_the_answer_of_its_own_turn_alone(house: Cli) -> None:
+    for n in (1, 2, 3):
+        house("say", "several", f"say: answer {n}", "--id", f"several-{n}", "--wait")
+    for n in (1, 2, 3):
+        assert house("say", "several", f"say: answer {n}", "--id", f"several-{n}", "--wait").stdout == f"answer {n}\n"
+    house("say", "several", "error", "--id", "several-4", "--wait", rc=1)
+    house("say", "several", "say: after it", "--wait")
+    assert "the turn failed" in house("say", "several", "error", "--id", "several-4", "--wait", rc=1).stderr
+    again = house.json("say", "several", "say: answer 2", "--id", "several-2", "--wait")
+    assert [entry["text"] for entry in again["entries"]] == ["answer 2"] and again["failed"] is None
+
+
 def test_say_wait_prints_the_answer_and_nothing_else(house: Cli) -> None:
     assert house("say", "wait", "say: forty-two", "--wait").stdout == "forty-two\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ class Answer:
 
     entries: list[Json] = field(default_factory=list)
     failed: str | None = None
+    by_gateway: bool = False  # it was a command
 
     @property
     def texts(self) -> list[str]:
@@ -30,6 +31,8 @@ async def wait_for_answer(
     client: Client, session: str, event: int, tell: Callable[[str], None], patience: float = 30.0
 ) -> Answer:
     """Wait until the session is idle after this event; for a gateway that restarts, `patience` seconds.
+
+    The answer is what the turn of this event said, and not what others were answered meanwhile or since.
 
     `tell` is given what a person should know meanwhile: notices, and that a permission is asked for.
     """
@@ -44,7 +47,9 @@ async def wait_for_answer(
                 _ask_aloud(view, session, told, tell)
                 _tell_retries(view, event, told, tell)
                 if (answer := _answer(view, event)) is not None:
-                    return answer
+                    if answer.by_gateway:
+                        return answer
+                    return _own(answer, (await client.why(f"e{event}"))["turns"])
         except NoGateway:
             if loop.time() > until:
                 raise
@@ -60,12 +65,27 @@ def _answer(view: View, event: int) -> Answer | None:
     if rows[start].get("kind") == "command" and rows[start]["role"] == "user":  # the gateway answers it, with a notice
         seq = rows[start]["seq"]
         answers = [row for row in rows[start + 1 :] if row.get("kind") == "command" and row.get("of") == seq]
-        return Answer(answers) if answers else None
+        return Answer(answers, by_gateway=True) if answers else None
     if view.busy:
         return None
     after = [row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")]
-    failed = next((row["text"] for row in after if row.get("kind") == "turn.failed"), None)
-    return Answer(after, failed)
+    return Answer(after, _failure(after))
+
+
+def _own(answer: Answer, turns: Collection[int]) -> Answer:
+    """What belongs to these turns. What belongs to none (a notice) is theirs until another turn tells something."""
+    own: list[Json] = []
+    others = False
+    for row in answer.entries:
+        turn = row.get("turn")
+        others = others or not (turn is None or turn in turns)
+        if turn in turns or (turn is None and not others and row.get("kind") != "command"):
+            own.append(row)
+    return Answer(own, _failure(own))
+
+
+def _failure(rows: Iterable[Json]) -> str | None:
+    return next((str(row["text"]) for row in rows if row.get("kind") == "turn.failed"), None)
 
 
 def _tell_retries(view: View, event: int, told: set[int], tell: Callable[[str], None]) -> None:

@@ -15,7 +15,8 @@ _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
 
 def story(tx: Tx, ref: str) -> Json | None:
-    """{"ref", "kind", "lines": [{"at", "text"}]} or None. See `find` for what a ref may be."""
+    """{"ref", "kind", "lines": [{"at", "text"}]} or None; of an event with "turns", those that took it and all of their
+    attempts. See `find` for what a ref may be."""
     found = find(tx, ref.encode("utf-8", "replace").decode().strip())
     if found is None:
         return None
@@ -25,7 +26,15 @@ def story(tx: Tx, ref: str) -> Json | None:
     for line in lines:  # what has no time of its own belongs to what was told before it
         line["at"] = at = at if line["at"] is None else line["at"]
     lines.sort(key=lambda line: line["at"])
-    return {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
+    told: Json = {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
+    if kind == "event":
+        told["turns"] = _turns(tx, number)
+    return told
+
+
+def _turns(tx: Tx, event: int) -> list[int]:
+    roots = {int(h.root) for h in tx.all("hearings_of_event", event=event) if h.root is not None}
+    return sorted({int(turn.id) for root in roots for turn in tx.all("turns_of_root", root=root)})
 
 
 def find(tx: Tx, ref: str) -> tuple[str, int] | None:
