@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from semel.law import delivery, turn
 from semel.ledger import answers, calls, hear, outgoing, people, speak, turns
 from semel.ledger.show import End, Op, Slots
+from semel.ledger.sql import Cut
 
 Json = dict[str, Any]
 
@@ -61,7 +62,12 @@ class Entry:
 
 
 class Ledger(Protocol):
-    """Raises what `semel.ledger` raises (turns.Fenced, calls.SameIdOtherCall ...); then nothing has changed."""
+    """Raises what `semel.ledger` raises (turns.Fenced, calls.SameIdOtherCall ...); then nothing has changed.
+
+    `cut`: the parts in which a text leaves, for every transaction.
+    """
+
+    cut: Cut | None
 
     def changes(self) -> list[tuple[int, Json]]:
         """What the watchers of which session must be sent of the transaction before, in order."""

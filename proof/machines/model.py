@@ -225,9 +225,9 @@ class Model:
             attempt=begun.attempt, tools_started=begun.tools, restored=restored, history_complete=complete
         )
         if begun.attempt > 1 and (unable or nxt.how == "give up"):
-            ops = [show.Notice("failed", "turn.failed", True)]
-            end = show.End("errored", "error", nxt.why or "it could not be started")
-            self.house.seen(self.ledger.finish(run.fence, run.caller, ops, show.Slots(), end))
+            told = show.Notice("failed", "turn.failed", True)
+            end = show.End("errored", "error", nxt.why or "it could not be started", notices=(told,))
+            self.house.seen(self.ledger.finish(run.fence, run.caller, [], show.Slots(), end))
             self.bound[begun.key] = []
             self.ended[begun.turn] = "failed"
             return
@@ -302,7 +302,10 @@ class Model:
         closing, legs = run.speech.closing()
         if closing is None and how == "answered" and HOMES[key] == "chat:1":
             closing, legs = self._left_behind(run)
-        end = show.End(how, stop, None, max((t.seq for t in run.begun.told), default=0), closing, legs)
+        upto = max((t.seq for t in run.begun.told), default=0)
+        told = (show.Notice("failed", "turn.failed"),) if how == "errored" else ()
+        stopped = turns.Stop("anna") if how == "cancelled" else None
+        end = show.End(how, stop, None, upto, closing, legs, told, stopped)
         ops = [*run.viewing.batch(), *run.speech.leave(but_last=True)]
         run.slots, due = self.house.seen(self.ledger.finish(run.fence, run.caller, ops, run.slots, end))
         assert due == bool(self.waking[key]), f"Law 2: the end of a turn of {key} does not tell what is due: {not due}"

@@ -27,7 +27,7 @@ from semel.ledger import (
     views,
 )
 from semel.ledger.show import End, Op, Slots
-from semel.ledger.sql import Tx
+from semel.ledger.sql import Cut, Tx
 from semel.ledger.store import Store
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ class SqliteLedger:
 
     def __init__(self, clock: Callable[[], int], store: Store | None = None) -> None:
         self.store = store or Store.in_memory(clock=clock)
+        self.cut: Cut | None = None
         self._changes: list[tuple[int, Json]] = []
 
     def __repr__(self) -> str:
@@ -64,7 +65,7 @@ class SqliteLedger:
         return self.store.look(body, *args)
 
     def _commit(self, body: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Json]]]:
-        return self.store.apply(seen, body, args)
+        return self.store.apply(seen, body, args, self.cut)
 
     def changes(self) -> list[tuple[int, Json]]:
         return self._changes
@@ -126,10 +127,10 @@ class SqliteLedger:
         self.write(turns.release, fence)
 
     def cancel_put_off(self, session: int, by: str) -> bool:
-        return self.write(turns.cancel_put_off, session, by)
+        return self.write(turns.cancel_put_off, session, turns.Stop(by))
 
     def stop(self, session: int, by: str) -> None:
-        self.write(turns.stop, session, by)
+        self.write(turns.stop, session, turns.Stop(by))
 
     # ---- agents and what they call
 
@@ -237,8 +238,11 @@ class SqliteLedger:
         return self.read(rows, sql)
 
 
-def seen(tx: Tx, body: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Json]]]:
-    """A transaction, and what of it watchers must be sent."""
+def seen(
+    tx: Tx, body: Callable[..., Any], args: tuple[Any, ...], cut: Cut | None = None
+) -> tuple[Any, list[tuple[int, Json]]]:
+    """A transaction, and what of it watchers must be sent. `cut`: the parts in which a text leaves."""
+    tx.cut = cut
     result = body(tx, *args)
     return result, views.changes(tx)
 

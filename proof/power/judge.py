@@ -131,4 +131,5 @@ def _end(tx: Tx, begun: turns.Begun, how: Any, *ops: show.Op) -> None:
     turns.asked(tx, fence, "restart" if begun.attempt > 1 else "start", spawn, "m", {})
     caller = speak.Caller(begun.session, begun.key, begun.turn, begun.root, spawn=spawn)
     stop = {"answered": "end_turn", "errored": "error"}[how]
-    show.finish(tx, fence, caller, ops, show.Slots(), show.End(how, stop))
+    told = (show.Notice("It failed.", "turn.failed"),) if how == "errored" else ()
+    show.finish(tx, fence, caller, ops, show.Slots(), show.End(how, stop, notices=told))

@@ -50,7 +50,7 @@ class RecordedLedger(SqliteLedger):
         self.recorder = recorder
 
     def _commit(self, body: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        return self.recorder.commit(body.__name__.strip("_"), seen, body, args)
+        return self.recorder.commit(body.__name__.strip("_"), seen, body, args, self.cut)
 
     def read(self, body: Callable[..., Any], *args: Any) -> Any:
         return self.recorder.look(body, *args)

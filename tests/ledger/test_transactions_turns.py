@@ -124,9 +124,9 @@ def test_a_quiet_word_that_was_already_shown_is_said(desk: Desk) -> None:
 
 
 def test_a_quiet_word_that_was_held_is_not(desk: Desk) -> None:
-    desk.hear("one")
+    desk.hear("one", kind="heartbeat", source="heartbeat:s")
     desk.finish(desk.begin(), block(1, " NO_REPLY\n", quiet=("NO_REPLY",)))
-    assert [e["role"] for e in desk.entries()] == ["user"]
+    assert [e["role"] for e in desk.entries()] == ["event"]
 
 
 def test_a_question_outlives_the_agent_that_asked_it(desk: Desk) -> None:

@@ -111,7 +111,7 @@ async def test_a_turn_that_is_stopped_ends_as_what_was_shown(tmp_path: Path) -> 
         await seen(lambda: board.messages() == ["On …"])
         await w.gateway.stop_turn(ROOM, "ann")
         await still(w)
-        assert board.messages() == ["On "]
+        assert board.messages() == ["On ", "Stopped by ann."]
         assert await reasons(w) == ["filled"]
 
 

@@ -101,7 +101,7 @@ class Life:
         how = self.dice.choice(["answered", "answered", "answered", "cancelled by the ledger", "says nothing"])
         if how == "cancelled by the ledger":
             row = await self.desk.store.read(lambda tx: tx.one("turn_get", id=fence.turn))
-            await self.write(turns.cancel, fence.session, row, "Stopped.")
+            await self.write(turns.cancel, fence.session, row, "Stopped.", 1)
             self.said[-1] = ""
         elif how == "says nothing":
             await self.write(show.finish, fence, caller, [], slots, show.End("answered", "end_turn"))

@@ -31,6 +31,7 @@ from semel.ledger import sessions
 from semel.ledger.answers import OVER_THE_API, Given
 from semel.ledger.errors import LedgerError
 from semel.ledger.sql import Row
+from semel.ledger.turns import Stop
 
 log = structlog.get_logger("semel.commands")
 
@@ -191,13 +192,16 @@ class Commands:
 
     async def _new(self, one: Row) -> str:
         by = f"Stopped by {_who(one)}: a new chapter began."
-        await self.record.write(sessions.stop_left, one.session, self.deeds.name, by, True)
-        return "A new chapter begins here: the agent knows nothing of what was said before." + _waiting(int(one.result))
+        await self.record.write(sessions.stop_left, one.session, self.deeds.name, by, one.seq, True)
+        waiting, _, stopped = one.result.partition(" ")
+        ran = " The turn that ran is stopped." if stopped else ""
+        told = "A new chapter begins here: the agent knows nothing of what was said before."
+        return told + ran + _waiting(int(waiting))
 
     async def _stop(self, one: Row) -> str:
         """The turn that ran, or was about to, when this was said; never a later one."""
-        by = _who(one)
-        if await self.record.write(sessions.stop_left, one.session, self.deeds.name, f"Stopped by {by}."):
+        by = Stop(_who(one), one.seq)
+        if await self.record.write(sessions.stop_left, one.session, self.deeds.name, by.words, one.seq):
             self.turns.wake(one.session)
             return "The turn that ran is stopped."
         turn, waiting = await self.record.read(rows.to_stop, one.session, one.event)

@@ -40,9 +40,10 @@ def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
     return show.Notice(f"{failed} It is tried again in {when} (attempt {attempt}).", kind)
 
 
-def notices(event: law.Event, end: Answered, by: str | None, attempt: int) -> list[show.Notice]:
+def notices(event: law.Event, end: Answered, attempt: int) -> list[show.Notice]:
+    """What people are told of the end of a turn that nobody stopped."""
     if event == "cancelled":
-        return [show.Notice(f"Stopped by {by}.", "turn.cancelled")]
+        return []
     if event == "errored":
         tried = f" (tried {attempt} times)" if attempt > 1 else ""
         return [show.Notice(f"The agent's turn failed: {why(end)}{tried}", "turn.failed")]

@@ -54,6 +54,7 @@ from semel.ledger.commands import KIND as COMMAND
 from semel.ledger.hear import PEOPLES
 from semel.ledger.spawns import Left
 from semel.ledger.store import Store
+from semel.ledger.turns import Stop
 
 log = structlog.get_logger("semel.gateway")
 
@@ -84,10 +85,10 @@ class Gateway(Views, Sessions, Archive):
         self.settings = settings
         self.store = store
         self.hub = Hub()
-        self.record = Record(store, self.hub)
         self.channels = dict(channels or {})
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # this run of the gateway: its lease
         self.places = Places(settings.destinations, settings.channels, self.channels)
+        self.record = Record(store, self.hub, self.places.cut)
         self.socket = socket_path(settings.data_dir)
         self.blobs = settings.data_dir / "blobs"
         self._reap = reap
@@ -291,7 +292,7 @@ class Gateway(Views, Sessions, Archive):
 
     async def stop_turn(self, session: str, by: str) -> bool:
         """Cancel the running turn, if there is one."""
-        return bool(await self.turns.cancel(await self._id(session), by))
+        return bool(await self.turns.cancel(await self._id(session), Stop(by)))
 
     async def set_busy(self, session: str, mode: Mode | None) -> None:
         """What becomes of messages while this session is busy; None: as configured."""

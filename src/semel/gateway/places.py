@@ -104,6 +104,10 @@ class Places:
         """The parts of what a turn says at its home: the first one fills what is reserved, where it streams."""
         return self.legs(home, session, text, {"fill": True} if self.streams(home) else None)
 
+    def cut(self, dest: str, session: str, text: str, answer: bool) -> tuple[Leg, ...]:
+        """The parts a text leaves in: what a turn answers at its home, or what is told there beside it."""
+        return self.spoken(dest, session, text) if answer else self.legs(dest, session, text)
+
     def refuses(self, dest: str | None, kind: str) -> str:
         """Why a destination cannot take a file, an edit or a reaction at all; "": it can, or nothing has to leave."""
         name = (dest or "").partition(":")[0]

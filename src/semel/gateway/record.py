@@ -8,18 +8,22 @@ from typing import Any, TypeVar
 
 from semel.gateway.hub import Hub
 from semel.ledger import views
-from semel.ledger.sql import Tx
+from semel.ledger.sql import Cut, Tx
 from semel.ledger.store import Store
 
 T = TypeVar("T")
 
 
 class Record:
-    """A store whose changes reach the hub after their commit and before the caller goes on (Law 6)."""
+    """A store whose changes reach the hub after their commit and before the caller goes on (Law 6).
 
-    def __init__(self, store: Store, hub: Hub) -> None:
+    `cut`: the parts in which a text leaves. A transaction may find that something has to leave first (Law 7).
+    """
+
+    def __init__(self, store: Store, hub: Hub, cut: Cut | None = None) -> None:
         self.store = store
         self.hub = hub
+        self.cut = cut
 
     async def write(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         """One logical transaction: `body(tx, ...)`. Raises what it raises, or a LedgerError."""
@@ -30,6 +34,7 @@ class Record:
         return await self.store.read(body, *args, **kwargs)
 
     def _seen(self, tx: Tx, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        tx.cut = self.cut
         result = body(tx, *args, **kwargs)
         if tx.dirty:  # rendering is half of what a message costs the ledger: where nobody watches it is left out
             unseen = {session for session, _, _ in tx.dirty if not self.hub.watched(session)}

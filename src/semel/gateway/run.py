@@ -27,7 +27,7 @@ from semel.law import recall
 from semel.law import turn as law
 from semel.ledger import show, turns, utterances
 from semel.ledger.speak import Caller, Leg, is_local
-from semel.ledger.turns import Begun, Bound, Fence, Told
+from semel.ledger.turns import Begun, Bound, Fence, Stop, Told
 from semel.ledger.utterances import Utterance, find_last_text
 
 log = structlog.get_logger("semel.turn")
@@ -51,7 +51,7 @@ class Run:
         self.fence = Fence(begun.session, begun.turn, begun.epoch)
         self.how: law.How = "start"
         self.names = deps.places.names(begun.key)
-        self.cancelled_by: str | None = None
+        self.stopped: Stop | None = None  # a person stopped it
         self.patience: asyncio.TimerHandle | None = None
         self.corrections = Corrections(asked=begun.attempt > 1)
         self.last_show = 0.0
@@ -133,7 +133,7 @@ class Run:
     @property
     def steers(self) -> bool:
         """Whether a message can join this turn now, because its agent reads a second prompt."""
-        able = self.prompted and not (self.ending or self.over or self.gone or self.cancelled_by is not None)
+        able = self.prompted and not (self.ending or self.over or self.gone or self.stopped is not None)
         return able and self.fold.profile.second == "steers"
 
     async def steer(self) -> bool:
@@ -164,11 +164,16 @@ class Run:
         images = self.live.conversation.images
         return await received.give(self.deps.blobs, self.agent.cwd, events, images=images)
 
-    async def cancel(self, by: str) -> None:
+    @property
+    def cancelled_by(self) -> str | None:
+        """Who stopped it."""
+        return None if self.stopped is None else self.stopped.by
+
+    async def cancel(self, stop: Stop) -> None:
         """A person stops the turn. Its open permission requests are answered `cancelled`."""
-        if self.cancelled_by is not None:
+        if self.stopped is not None:
             return
-        self.cancelled_by = by
+        self.stopped = stop
         self.viewing.take(self.fold.cancel())
         self.viewing.pending += self.permissions.stop()
         await self.live.conversation.cancel()
@@ -273,7 +278,7 @@ class Run:
     def _check_answered(self, end: Answered) -> None:
         """A prompt that was answered only by words about a queue is unanswered. Raises Lost."""
         only = self.viewing.seen & {"queued", "message", "tool"} == {"queued"}
-        if only and end.stop == "end_turn" and self.cancelled_by is None:
+        if only and end.stop == "end_turn" and self.stopped is None:
             raise Lost("put the message into a queue of its own and answered only that")
 
     async def _next(self) -> list[Signal | Mark | Withdrawn]:
@@ -391,7 +396,7 @@ class Run:
 
     async def _correct(self, end: Answered) -> None:
         """Tell the agent what was not delivered and what was, and ask once more for the former (Laws 5, 12)."""
-        ops = [*self.viewing.batch(), *self.speech.leave(), *notices("answered", end, None, self.begun.attempt)]
+        ops = [*self.viewing.batch(), *self.speech.leave(), *notices("answered", end, self.begun.attempt)]
         problems, self.speech.problems = self.speech.problems, []
         self.corrections.ask(problems)
         self.slots = await self.deps.record.write(show.correct, self.fence, self.caller(), ops, self.slots)
@@ -417,12 +422,13 @@ class Run:
         behind = await self._left_behind()
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.silence()
-        ending = tuple(notices(event, end, self.cancelled_by, self.begun.attempt))
+        ending = tuple(notices(event, end, self.begun.attempt))
         reached = self.prompted and event != "errored"  # or it is told again
         upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
         held = self.corrections.notice(self.speech.problems, self.begun.home) if event == "answered" else None
         last = show.End(
-            event, end.stop, end.error, upto, closing, legs, ending, behind, held, bool(self.speech.problems)
+            event, end.stop, end.error, upto, closing, legs, ending, behind, held, bool(self.speech.problems),
+            self.stopped,
         )  # fmt: skip
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due
@@ -450,7 +456,7 @@ class Run:
         return show.Behind(last.claim, places.spoken(str(home), self.begun.key, last.text) if sends else ())
 
     def _event(self, end: Answered) -> law.Event:
-        if self.cancelled_by is not None:  # whatever the agent calls it: the fence is what the person asked for
+        if self.stopped is not None:  # whatever the agent calls it: the fence is what the person asked for
             return "cancelled"
         return "errored" if end.stop == "error" else "answered"
 

@@ -29,7 +29,9 @@ FILE_LIMIT = 50 * 1024 * 1024
 class Running(Protocol):
     """What a running turn offers to the tools of its agent."""
 
-    cancelled_by: str | None
+    @property
+    def cancelled_by(self) -> str | None:
+        """Who stopped the turn."""
 
     async def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
         """(tool call id, turn) of the open tool call this is, if the stream tells of it soon.

@@ -25,7 +25,7 @@ from semel.ledger import show, turns
 from semel.ledger.errors import LedgerError
 from semel.ledger.hear import Addressed
 from semel.ledger.speak import Caller
-from semel.ledger.turns import Begun, Fence, Fenced, GivenUp, Later
+from semel.ledger.turns import Begun, Fence, Fenced, GivenUp, Later, Stop
 
 log = structlog.get_logger("semel.turns")
 
@@ -47,8 +47,10 @@ class Turns:
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         self._again: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._stopped: dict[int, str] = {}  # sessions stopped before their agent could be asked, and by whom
-        self._overtaken: dict[int, tuple[int, str]] = {}  # session: root interrupted before its agent is asked, by whom
+        self._stopped: dict[int, Stop] = {}  # sessions stopped before their agent could be asked, and by whom
+        self._overtaken: dict[
+            int, tuple[int, Stop]
+        ] = {}  # session: root interrupted before its agent is asked, by whom
         self._deeds: set[asyncio.Task[None]] = set()  # steering and interrupting
         self._starting: dict[int, tuple[int, asyncio.Task[Live]]] = {}  # session: root, and the start of its agent
         self._lost: dict[int, str] = {}  # why a session's agent died last
@@ -92,7 +94,7 @@ class Turns:
     async def _interrupt(self, heard: Addressed) -> None:
         """A newer message, or a new chapter, stops the turn that ran when it was recorded, and no later one."""
         run, root = self.runs.get(heard.session), heard.root
-        by = law.CHAPTER if heard.command else law.NEWER
+        by = Stop(law.CHAPTER if heard.command else law.NEWER, heard.seq)
         if run is not None and run.begun.root == root:
             await run.cancel(by)
         elif root is not None and not await self._stop_waiting(heard.session, by, root):
@@ -106,7 +108,7 @@ class Turns:
         if session in self._starting and root in (None, self._starting[session][0]):
             self._starting[session][1].cancel()
 
-    async def _stop_waiting(self, session: int, by: str, only: int | None = None) -> bool:
+    async def _stop_waiting(self, session: int, by: Stop, only: int | None = None) -> bool:
         """Stop a turn that waits to be tried again; False: none does."""
         stopped = await self.deps.record.write(turns.cancel_put_off, session, by, only)
         if stopped:
@@ -114,7 +116,7 @@ class Turns:
             self.done()  # what was reserved for it is removed
         return bool(stopped)
 
-    async def cancel(self, session: int, by: str, only: int | None = None) -> bool:
+    async def cancel(self, session: int, by: Stop, only: int | None = None) -> bool:
         """A person stops the session's turn (`only` that one); False if none runs."""
         run = self.runs.get(session)
         if run is not None and only not in (None, run.begun.turn):
@@ -131,7 +133,7 @@ class Turns:
         await self._note_stop(session, by, run.begun.turn)
         return True
 
-    async def _note_stop(self, session: int, by: str, turn: int | None = None) -> None:
+    async def _note_stop(self, session: int, by: Stop, turn: int | None = None) -> None:
         """Who stopped a turn is kept: it is not tried again, by this gateway or a later one (Law 9)."""
         try:
             await self.deps.record.write(turns.stop, session, by, turn)
@@ -145,7 +147,7 @@ class Turns:
         if run is not None:
             run.live.signals.put_nowait(Died(why))
         elif session in self.tasks:
-            self._stopped[session] = why
+            self._stopped[session] = Stop(why)
             self._stop_start(session)
         if (task := self.tasks.get(session)) is not None:
             await asyncio.wait({task}, timeout=patience)
@@ -254,8 +256,8 @@ class Turns:
             await self._not_started(fence, begun, fault)
             return True
         if live is None:
-            by = self._stop_of(begun)
-            await self._ended(fence, begun, f"Stopped by {by}.", show.End("cancelled", "cancelled", None))
+            end = show.End("cancelled", "cancelled", stopped=self._stop_of(begun))
+            await self._ended(fence, begun, end)
             return True
         return await self._with(live, begun, fence)
 
@@ -304,7 +306,7 @@ class Turns:
         elif plan.how == "recall":
             await run.recall(plan.said)
         elif (by := self._stop_of(begun)) is not None:
-            run.cancelled_by = by
+            run.stopped = by
             await run.end_cancelled()
         else:
             return await run.go(plan.how, plan.said, plan.notes, plan.told)
@@ -312,18 +314,18 @@ class Turns:
 
     async def _let_go(self, run: Run, fence: Fence) -> None:
         """The agent died: what it streamed is shown, then the turn may be settled (Law 6)."""
-        if run.cancelled_by is not None:
+        if run.stopped is not None:
             await run.end_cancelled()
             return
         await run.show_now()
         await self.deps.record.write(turns.release, fence)
 
-    def _stop_of(self, begun: Begun) -> str | None:
+    def _stop_of(self, begun: Begun) -> Stop | None:
         """Who stopped this turn before its agent was asked."""
         by = self._stopped.pop(begun.session, None)
         return self._overtaken_by(begun) if by is None else by
 
-    def _overtaken_by(self, begun: Begun) -> str | None:
+    def _overtaken_by(self, begun: Begun) -> Stop | None:
         root, by = self._overtaken.get(begun.session, (None, None))
         return by if root == begun.root else None
 
@@ -340,14 +342,13 @@ class Turns:
         await self.deps.record.write(show.put_off, fence, caller, again, show.Slots(), why, round(wait * 1000))
 
     async def _failed(self, fence: Fence, begun: Begun, why: str) -> None:
-        await self._ended(fence, begun, f"The agent's turn failed: {why}", show.End("errored", "error", why))
+        told = show.Notice(f"The agent's turn failed: {why}", "turn.failed", tell=True)
+        await self._ended(fence, begun, show.End("errored", "error", why, notices=(told,)))
 
-    async def _ended(self, fence: Fence, begun: Begun, notice: str, end: show.End) -> None:
-        """The turn ends here, with a notice."""
+    async def _ended(self, fence: Fence, begun: Begun, end: show.End) -> None:
+        """The turn ends here, and its agent was not asked."""
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
-        kind = "turn.cancelled" if end.event == "cancelled" else "turn.failed"
-        ops = [show.Notice(notice, kind, tell=end.event != "cancelled")]
-        await self.deps.record.write(show.finish, fence, caller, ops, show.Slots(), end)
+        await self.deps.record.write(show.finish, fence, caller, [], show.Slots(), end)
         self.done()
 
     # ------------------------------------------------------------ the end

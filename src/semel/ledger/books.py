@@ -9,6 +9,10 @@ from typing import Any
 
 from semel.ledger.sql import Row, Tx, queries
 
+ANSWERED = (
+    "every event that asked for a turn has, when nothing runs, something visible behind it, or the recorded evidence "
+    "of a quiet end"
+)
 LAWS = {
     "book_accepted_bound": "accepted = waiting + bound to exactly one live or finished turn",
     "book_accepted_addressed": "accepted = waiting + bound to exactly one live or finished turn",
@@ -33,6 +37,8 @@ LAWS = {
     "book_seq": "seq has no gaps",
     "book_turn_running": "one turn at a time per session",
     "book_turn_ended": "finished turns have all their rows",
+    "book_answered": ANSWERED,
+    "book_answered_there": ANSWERED,
     "book_job": "a job that is over was told so by one event",
     "book_job_ends": "a job that is over was told so by one event",
     "book_answered_knowingly": "an answered request had reached the face that answered it",

@@ -7,7 +7,7 @@ what is said after `/new` is said in the new chapter. The rest is done from the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.law.approving import GONE, Writing
@@ -24,11 +24,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Did:
-    """What a command did in the ledger. `result` is kept; `wake`: a turn is due; `root`: one is to be stopped."""
+    """What a command did in the ledger. `result` is kept; `wake`: a turn is due; `root`: one is to be stopped; `seq`:
+    the command's entry."""
 
     result: str = ""
     wake: bool = False
     root: int | None = None
+    seq: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def heard(
         "command_add", event=event, session=row.id, seq=seq, name=name, argument=argument, result=did.result
     )  # fmt: skip
     entries.touch_session(tx, row.id)
-    return did
+    return replace(did, seq=seq)
 
 
 def _kept(found: Chosen | str, writing: Writing) -> str:
@@ -85,7 +87,9 @@ def _new(tx: Tx, row: Row) -> Did:
     running = tx.one("turn_get", id=row.turn) if row.turn is not None else None
     sessions.new_chapter(tx, row)
     waiting = int(tx.value("session_waiting_count", id=row.id))
-    return Did(str(waiting), root=None if running is None else int(running.root))
+    if running is None:
+        return Did(str(waiting))
+    return Did(f"{waiting} stopped", root=int(running.root))
 
 
 def _retry(tx: Tx, row: Row) -> Did:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from semel.law import busy as law
 from semel.law import wake
 from semel.law.approving import Writing
 from semel.law.identity import judge_repeat
-from semel.ledger import commands, entries, jobs, refer
+from semel.ledger import commands, entries, jobs, refer, turns
 from semel.ledger.sql import Row, Tx
 
 PEOPLES = frozenset({"message", "answer"})  # kinds of what a person said; the rest happened
@@ -81,6 +81,7 @@ class Addressed:
     """What an event became in one session.
 
     act: what is to be done now; None: it waits for the next turn. root: of the turn that is to be interrupted.
+    seq: its entry, where it stops a turn and whoever is at home there wrote it, or is answered there.
     waiting: the busy mode by which it waits, where people see that it does; place: in the line of what waits, from 1.
     why: why it was not taken as it was asked for.
     """
@@ -92,6 +93,7 @@ class Addressed:
     place: int | None = None
     why: str | None = None
     command: bool = False  # it is for the gateway, and waits for its answer
+    seq: int | None = None
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
         refer.mark(tx, row.id, about, event.kind, seq)
     tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=int(what.act is not None), busy=what.waiting)
     entries.touch_session(tx, row.id)
-    return what
+    return replace(what, seq=seq) if turns.is_from_home(event.source, row.home) else what
 
 
 def _bury(tx: Tx, row: Row, event_id: int, event: Event) -> Addressed:
@@ -220,7 +222,7 @@ def _command(tx: Tx, row: Row, event_id: int, event: Event, told: tuple[str, str
     replies = event.refers is not None and event.refers.id is not None
     did = commands.heard(tx, row, event_id, *told, event.text, more, _writing(row, event), replies)
     act: law.Act | None = "wake" if did.wake else None if did.root is None else "interrupt"
-    return Addressed(row.id, act, did.root, command=True)
+    return Addressed(row.id, act, did.root, command=True, seq=did.seq)
 
 
 def _writing(row: Row, event: Event) -> Writing:

@@ -40,24 +40,19 @@ def new_chapter(tx: Tx, row: Row) -> None:
     entries.touch_session(tx, row.id)
 
 
-def end_turn(tx: Tx, row: Row, why: str) -> bool:
-    """Whatever runs there is cancelled in the ledger. False: nothing does."""
-    turn = tx.one("turn_get", id=row.turn) if row.turn is not None else None
-    if turn is None:
-        return False
-    turns.cancel(tx, row.id, turn, why)
-    return True
+def stop_left(tx: Tx, session: int, lease: str, why: str, by: int, earlier: bool = False) -> bool:
+    """Cancel a turn that no run of this gateway (`lease`) has; `earlier`: only one of an earlier chapter.
 
-
-def stop_left(tx: Tx, session: int, lease: str, why: str, earlier: bool = False) -> bool:
-    """Cancel a turn that no run of this gateway (`lease`) has; `earlier`: only one of an earlier chapter."""
+    `by`: the entry of the command that asks for it, and is answered at home.
+    """
     row = tx.one("session_by_id", id=session)
     if row is None or row.turn is None or row.lease == lease:
         return False
     turn = tx.one("turn_get", id=row.turn)
     if turn is None or (earlier and turn.chapter >= row.chapter):
         return False
-    return end_turn(tx, row, why)
+    turns.cancel(tx, row.id, turn, why, by)
+    return True
 
 
 def delete(tx: Tx, session: int) -> bool:
@@ -67,7 +62,8 @@ def delete(tx: Tx, session: int) -> bool:
     if row.deleted is not None:
         return False
     _bind_rest(tx, row)
-    end_turn(tx, row, "The session was deleted.")
+    if (running := tx.one("turn_get", id=row.turn) if row.turn is not None else None) is not None:
+        turns.cancel_deleted(tx, session, running)
     tx.run("session_clear_wake", id=session)
     tx.run("commands_void", session=session)
     for schedule in tx.all("schedules_of_session", session=row.key):
@@ -91,4 +87,4 @@ def _bind_rest(tx: Tx, row: Row) -> None:
         return
     turn = turns.add(tx, row, lease="", root=None, attempt=1)
     tx.run("hearing_bind", session=row.id, turn=turn.id)
-    turns.cancel(tx, row.id, turn, None)
+    turns.cancel_deleted(tx, row.id, turn)

@@ -8,7 +8,8 @@ from typing import Any
 
 from semel.law import turn as law
 from semel.law.requests import numbers_from
-from semel.ledger import entries, requests, reserve, sessions, speak, turns
+from semel.ledger import entries, evidence, requests, reserve, sessions, speak, turns
+from semel.ledger.evidence import Evidence
 from semel.ledger.sql import Row, Tx
 
 
@@ -322,6 +323,7 @@ class End:
 
     `notices`: what people are told of the end. It stands, and leaves, behind everything that was said.
     `held` is one of them, unless the agent said something else when it was asked to correct its text.
+    `stopped`: who cancelled it.
     """
 
     event: law.Event
@@ -334,6 +336,7 @@ class End:
     behind: Behind | None = None
     held: Notice | None = None  # what people are told of a text that was held back for good
     held_again: bool = False  # it was held back after the agent was asked to correct it, or was not asked
+    stopped: turns.Stop | None = None
 
 
 def finish(
@@ -345,27 +348,41 @@ def finish(
     leaves = _deliver_closing(tx, after.claims, end.closing, end.legs)
     behind = None if leaves else _deliver_behind(tx, row, fence.turn, end.behind)
     turns.close_entries(tx, fence.session, fence.turn)
+    left = speak.put_in_line(tx, row, fence.turn)
     held = end.held if end.held_again or not turns.said_since_corrected(tx, fence.turn) else None
-    after = _Apply(tx, caller, after).all([held, *end.notices] if held is not None else end.notices)
+    seen = _tell_end(tx, row, fence.turn, end, [held, *end.notices] if held is not None else end.notices)
     turns.close_reserved(tx, row, caller.root)
     _rest_items(tx, fence.session)
-    if end.event == "answered" and end.stop == "end_turn" and not tx.value("claims_in_root", root=caller.root):
-        turns.notice(
-            tx,
-            fence.session,
-            "The agent ended its turn without a word.",
-            turn=fence.turn,
-            kind="turn.empty",
-            tell=False,
-        )
     state = law.step("running", end.event)
-    tx.run("turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now)
+    tx.run(
+        "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=seen.kind,
+        row=seen.row,
+    )  # fmt: skip
     tx.run("session_idle", id=fence.session, turn=fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
-        _tell_that_it_left(tx, fence.session, behind)
+        _tell_that_it_left(tx, fence.session, left if behind is None else behind)
     entries.touch_session(tx, fence.session)
     return after, row.wake_at is not None
+
+
+EMPTY = "The agent ended its turn without a word."
+
+
+def _tell_end(tx: Tx, session: Row, number: int, end: End, notices: Sequence[Notice]) -> Evidence:
+    """What its person is told of the end of a turn, and what of it they can see (Law 12)."""
+    turn = tx.one("turn_get", id=number)
+    assert turn is not None
+    if end.stopped is not None:
+        return turns.tell_stopped(tx, session.id, turn, end.stopped.words, end.stopped.seq)
+    told = [turns.notice(tx, session.id, one.text, turn=number, kind=one.kind, tell=one.tell) for one in notices]
+    if told:
+        return Evidence("notice", told[-1])
+    found = evidence.find(tx, session, turn) or evidence.find_quiet(tx, turn)
+    if found is None:
+        seq = turns.notice(tx, session.id, EMPTY, turn=number, kind="turn.empty", tell=False)
+        found = Evidence("notice", seq)
+    return found
 
 
 def put_off(

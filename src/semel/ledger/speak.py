@@ -104,6 +104,22 @@ def refuse(tx: Tx, caller: Caller, what: Say, why: str) -> Made:
     return Made(claim, "refused", why, dest=what.dest)
 
 
+def cut(tx: Tx, dest: str, key: str, text: str, answer: bool = False) -> tuple[Leg, ...]:
+    """The parts in which a text leaves for there; none where the commit delivers, or by no channel that is configured.
+
+    `answer`: a turn says it at its home; it may fill what is reserved there.
+    """
+    if tx.cut is not None:
+        return tx.cut(dest, key, text, answer)
+    return () if is_local(dest) else _uncut(dest, key, text)
+
+
+def _uncut(dest: str, key: str, text: str) -> tuple[Leg, ...]:
+    channel, _, address = dest.partition(":")
+    op = {"kind": "post", "session": key, "address": address, "text": text}
+    return (Leg(0, len(text), channel, dest, op),)
+
+
 LOCAL = ("web", "terminal", "session")  # homes whose delivery is the commit
 
 
@@ -127,10 +143,7 @@ def announce(
             tx, session.id, role="notice", text=text, turn=turn.id if turn else None, tell=tell, more=more
         )
     caller = Caller(session.id, session.key, turn.id if turn else None, turn.root if turn else None)
-    channel, _, address = session.home.partition(":")
-    op = {"kind": "post", "session": session.key, "address": address, "text": text}
-    whole = (Leg(0, len(text), channel, session.home, op),)
-    legs = tuple(legs) if legs else whole
+    legs = tuple(legs or cut(tx, session.home, session.key, text) or _uncut(session.home, session.key, text))
     what = Say("notice", text, session.home, legs=legs, more={} if of is None else {"kind": kind})
     return notify(tx, caller, what, kind, more, tell=tell, tell_there=tell or of is None)
 
@@ -144,6 +157,9 @@ def notify(
     `reason` is the claim's; `more` is what that entry says beside its text, where it is not `what.more`. `tell`,
     `tell_there`: whether it rides in the next prompt of the caller's agent, and of that which is at home there.
     """
+    for there in tx.all("session_homes", home=what.dest):
+        if there.turn is not None:
+            put_in_line(tx, there)
     claim = _claim(tx, caller, what, "said", reason)
     seq = entries.add_entry(
         tx, caller.session, role="notice", text=what.text, turn=caller.turn, claim=claim, tell=tell,
@@ -294,7 +310,7 @@ def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
     is "last" that one never left. The echo may differ in white space; the parts cover the original's text.
     """
     first = tx.one("claim_get", id=claim)
-    if first is None or tx.value("part_first", claim=claim) is not None:
+    if first is None or not legs or tx.value("part_first", claim=claim) is not None:
         return False
     size = len(first.text)
     fitted = [replace(leg, lo=min(leg.lo, size), hi=min(leg.hi, size)) for leg in legs]
@@ -304,6 +320,27 @@ def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
     for place in tx.all("entries_of_claim", claim=claim):
         entries.touch_entry(tx, place.session, place.seq)
     return True
+
+
+def put_in_line(tx: Tx, session: Row, ends: int | None = None) -> int | None:
+    """What a turn said last at home leaves before what Semel says there (Law 7): a chat's order is the record's.
+
+    Where only closing texts are delivered, that text would leave at the turn's end, behind what was said after it.
+    `session` has `turn`, `key` and `home`. `ends`: its turn that ends now; what a lost attempt said last is the answer
+    then, if this one said nothing of its own. Gives the claim that leaves.
+    """
+    turn = tx.one("turn_get", id=session.turn if ends is None else ends)
+    if turn is None or is_local(session.home):
+        return None
+    last = tx.one("claim_last_block", root=turn.root, home=session.home)
+    if last is None:
+        return None
+    if last.turn != turn.id and (ends is None or tx.value("says_at_home", turn=turn.id, home=session.home)):
+        return None
+    said = tx.one("claim_get", id=last.echo_of if last.outcome == "echo" else last.id)
+    if said is None or not deliver(tx, said.id, cut(tx, session.home, session.key, said.text, answer=True)):
+        return None
+    return int(said.id)
 
 
 QUIET = "the quiet word"

@@ -147,6 +147,10 @@ STORAGE_FAULTS = (
 )
 
 
+Cut = Callable[[str, str, str, bool], tuple[Any, ...]]
+"""(destination, session key, text, whether a turn says it there as its answer) -> the parts it leaves in."""
+
+
 class Tx:
     """What the body of a transaction gets: named queries, the time, and a place for what comes afterwards.
 
@@ -155,10 +159,12 @@ class Tx:
     they are; leaving the body with any exception undoes all of it.
     """
 
-    __slots__ = ("_afterwards", "_cursor", "_queries", "dirty", "fault", "now")
+    __slots__ = ("_afterwards", "_cursor", "_queries", "cut", "dirty", "fault", "now")
 
     def __init__(self, cursor: apsw.Cursor, named: Queries, now: int) -> None:
         self.now = now
+        # How a text is cut for a destination: set by who knows the channels, used by `speak.cut`.
+        self.cut: Cut | None = None
         # What watchers will have to see again: (session, what, which) -> (rev, what it grew by, or None: all
         # of it). Filled by `entries`, rendered by `views.changes`.
         self.dirty: dict[tuple[int, str, int], tuple[int, list[str] | None]] = {}

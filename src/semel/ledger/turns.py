@@ -9,6 +9,7 @@ from typing import Any
 from semel.law import passing, wake
 from semel.law import turn as law
 from semel.ledger import entries, requests, reserve, speak
+from semel.ledger.evidence import Evidence
 from semel.ledger.sql import Row, Tx
 
 
@@ -83,6 +84,18 @@ class Later:
     """Something is to be done, and not yet: in so many milliseconds."""
 
     ms: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Who stopped a turn. `seq`: the entry by which whoever is at home did it: they have their answer, or know."""
+
+    by: str
+    seq: int | None = None
+
+    @property
+    def words(self) -> str:
+        return f"Stopped by {self.by}."
 
 
 @dataclass(frozen=True)
@@ -161,35 +174,60 @@ def put_off(tx: Tx, fence: Fence, why: str, ms: int) -> None:
     entries.touch_session(tx, fence.session)
 
 
-def cancel_put_off(tx: Tx, session: int, by: str, only: int | None = None) -> bool:
+def cancel_put_off(tx: Tx, session: int, stop: Stop, only: int | None = None) -> bool:
     """A person stops a turn that waits to be tried again (`only` one of this root); False: none does."""
     row = tx.one("session_by_id", id=session)
     turn = tx.one("turn_get", id=row.turn) if row is not None and row.turn is not None else None
     if turn is None or turn.retry_at is None or (only is not None and turn.root != only):
         return False
-    cancel(tx, session, turn, f"Stopped by {by}.")
+    cancel(tx, session, turn, stop.words, stop.seq)
     return True
 
 
-def cancel(tx: Tx, session: int, turn: Row, why: str | None) -> None:
-    """A running turn is cancelled in the ledger: what it showed stays, and people are told `why`, if at all.
+def cancel(tx: Tx, session: int, turn: Row, why: str, by: int | None = None) -> None:
+    """A running turn is cancelled in the ledger: what it showed stays, and people are told `why`.
 
-    Its run, wherever it is, is fenced off by that (Law 10).
+    `by`: the entry by which whoever is at home stopped it. Its run, wherever it is, is fenced off by this (Law 10).
     """
     close_shown(tx, session, turn)
-    tx.run("turn_end", id=turn.id, state=law.step("running", "cancelled"), stop=None, error=turn.error, at=tx.now)
-    tx.run("session_idle", id=session, turn=turn.id)
-    if why is not None:
-        notice(tx, session, why, turn=turn.id, kind="turn.cancelled", tell=False)
+    told = tell_stopped(tx, session, turn, why, by)
+    _end(tx, turn, "cancelled", turn.error, told)
     reserve.close(tx, turn.root)
     entries.touch_session(tx, session)
 
 
-def stop(tx: Tx, session: int, by: str, turn: int | None = None) -> None:
+def cancel_deleted(tx: Tx, session: int, turn: Row) -> None:
+    """The same, with its session: nobody is there to be told."""
+    close_shown(tx, session, turn)
+    _end(tx, turn, "cancelled", turn.error, Evidence("deleted"))
+    reserve.close(tx, turn.root)
+    entries.touch_session(tx, session)
+
+
+def _end(tx: Tx, turn: Row, event: law.Event, error: str | None, seen: Evidence) -> None:
+    tx.run(
+        "turn_end", id=turn.id, state=law.step("running", event), stop=None, error=error, at=tx.now,
+        evidence=seen.kind, row=seen.row,
+    )  # fmt: skip
+    tx.run("session_idle", id=turn.session, turn=turn.id)
+
+
+def tell_stopped(tx: Tx, session: int, turn: Row, why: str, by: int | None) -> Evidence:
+    """People see that it was stopped; in the chat of its home, too, if nobody stopped it there (Law 12)."""
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    speak.put_in_line(tx, row, turn.id)
+    if by is None or speak.is_local(row.home):
+        return Evidence("notice", speak.announce(tx, row, why, turn=turn, kind="turn.cancelled", tell=False))
+    entries.add_entry(tx, session, role="notice", text=why, turn=turn.id, more={"kind": "turn.cancelled"})
+    return Evidence("stopped", by)
+
+
+def stop(tx: Tx, session: int, by: Stop, turn: int | None = None) -> None:
     """A person stops the running turn (`turn` only that one): if it is lost before it ends, it is not tried again."""
     row = tx.one("session_by_id", id=session)
     if row is not None and row.turn is not None and turn in (None, row.turn):
-        tx.run("turn_stopped", id=row.turn, by=by)
+        tx.run("turn_stopped", id=row.turn, by=by.by, seq=by.seq)
 
 
 def release(tx: Tx, fence: Fence) -> None:
@@ -222,11 +260,9 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
     """
     old = tx.one("turn_get", id=row.turn)
     assert old is not None
-    by = old.stopped or (law.CHAPTER if old.chapter < row.chapter else None)
-    if by is None and tx.value("hearing_interrupts", session=row.id):
-        by = law.NEWER
+    by = stop_of(tx, row, old)
     if by is not None:
-        cancel(tx, row.id, old, f"Stopped by {by}.")
+        cancel(tx, row.id, old, by.words, by.seq)
         return GivenUp(row.id, old.id)
     if old.retry_at is not None:
         if 0 < (left := old.retry_at - tx.now) <= passing.MOST_WAIT * 1000:  # else the clock was set back
@@ -242,11 +278,29 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
         )
         fail(tx, row.id, old, f"{nxt.why}; the last time the agent {death}" if death else nxt.why)
         return GivenUp(row.id, old.id)
-    tx.run("turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=death, at=tx.now)
+    tx.run(
+        "turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=death, at=tx.now, evidence=None,
+        row=None,
+    )  # fmt: skip
     turn = add(tx, row, lease, root=old.root, attempt=old.attempt + 1)
     tx.run("hearing_rebind", turn=turn.id, old=old.id)
     failed = any(a.retry_at is not None for a in attempts)
     return _begun(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id, failed=failed)
+
+
+def stop_of(tx: Tx, row: Row, turn: Row) -> Stop | None:
+    """Who wants a running turn of this session stopped, if anybody does."""
+    if turn.stopped is not None:
+        return Stop(turn.stopped, turn.stop_seq)
+    if turn.chapter < row.chapter:
+        return Stop(law.CHAPTER, tx.value("chapter_first", session=row.id, chapter=row.chapter, turn=turn.id))
+    newer = tx.one("hearing_interrupts", session=row.id)
+    return None if newer is None else Stop(law.NEWER, newer.seq if is_from_home(newer.source, row.home) else None)
+
+
+def is_from_home(source: str, home: str | None) -> bool:
+    """Whether an event of this source was written where the session's person is at home."""
+    return source == f"channel:{(home or '').partition(':')[0]}"
 
 
 def _take_over(tx: Tx, row: Row, turn: Row, lease: str) -> Begun:
@@ -320,9 +374,11 @@ def _interrupted(item: Row) -> dict[str, Any]:
 
 def fail(tx: Tx, session: int, turn: Row, why: str) -> None:
     """A turn that is failed: finished, its events bound, and visible (Law 9)."""
-    tx.run("turn_end", id=turn.id, state=law.step("running", "given up"), stop=None, error=why, at=tx.now)
-    tx.run("session_idle", id=session, turn=turn.id)
-    notice(tx, session, f"The agent's turn failed: {why}.", turn=turn.id, kind="turn.failed")
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    speak.put_in_line(tx, row, turn.id)
+    told = notice(tx, session, f"The agent's turn failed: {why}.", turn=turn.id, kind="turn.failed")
+    _end(tx, turn, "given up", why, Evidence("notice", told))
     reserve.close(tx, turn.root)
     entries.touch_session(tx, session)
 
@@ -332,7 +388,7 @@ def notice(tx: Tx, session: int, text: str, *, turn: int | None = None, kind: st
 
     What became of a turn is also sent where the person is at home: silence would look like an answer on its way.
     """
-    if kind.startswith("turn.") and kind != "turn.cancelled":
+    if kind.startswith("turn."):
         row = tx.one("session_by_id", id=session)
         assert row is not None
         own = tx.one("turn_get", id=turn) if turn is not None else None

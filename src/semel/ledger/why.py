@@ -149,11 +149,26 @@ def _turn(tx: Tx, number: int) -> list[Json]:
         if a.ended is not None:
             why = f": {a.error}" if a.error else (f", stop reason {a.stop}" if a.stop else "")
             out.append(_line(a.ended, f"t{a.id}: {a.state}{why}"))
+            if a.evidence is not None:
+                out.append(_line(a.ended, f"t{a.id}: answered by {_EVIDENCE[a.evidence].format(a.evidence_row)}"))
         elif a.retry_at is not None:
             out.append(_line(a.retry_at, f"t{a.id}: it failed, {a.error}, and is tried again now"))
     for c in tx.all("claims_of_root", root=t.root):
         out += _claim_row(tx, c)
     return out
+
+
+_EVIDENCE = {
+    "said": "c{}, words of its agent",
+    "asked": "c{}, a question of its agent",
+    "echo": "c{}, an echo of words that were shown",
+    "recorded": "c{}, words that stand in the transcript: no channel that is configured leads to its home",
+    "notice": "the notice in entry {}",
+    "stopped": "nothing: whoever is at home stopped it, in entry {}",
+    "quiet": "nothing: only a heartbeat asked, and it may end without a word",
+    "deleted": "nothing: its session was deleted",
+}
+"""What its person can see of a turn's end (`semel.ledger.evidence`)."""
 
 
 def _claim(tx: Tx, number: int) -> list[Json]:

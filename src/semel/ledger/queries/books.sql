@@ -135,6 +135,35 @@ SELECT id AS turn, state FROM turn WHERE (state = 'running') <> (ended IS NULL)
 SELECT root, count(*) AS attempts, sum(state <> 'lost') AS standing FROM turn
 GROUP BY root HAVING count(*) > 3 OR sum(state <> 'lost') > 1
 
+-- name: book_answered
+-- a finished turn names what its person can see of its end, and that stands behind all that asked for it; a quiet end
+-- is a heartbeat's, or that of a session that was deleted
+SELECT t.id AS turn, t.state, t.evidence, t.evidence_row FROM turn t JOIN session s ON s.id = t.session
+LEFT JOIN claim c ON c.id = t.evidence_row AND c.root = t.root AND t.evidence NOT IN ('notice', 'stopped')
+LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
+LEFT JOIN entry e ON e.session = t.session AND e.seq = iif(t.evidence IN ('notice', 'stopped'), t.evidence_row, o.seq)
+LEFT JOIN (SELECT h.turn, max(h.seq) AS seq, sum(v.kind <> 'heartbeat' OR v.source NOT LIKE 'heartbeat:%') AS people
+  FROM hearing h JOIN event v ON v.id = h.event WHERE h.wakes = 1 GROUP BY h.turn) a ON a.turn = t.id
+WHERE t.state IN ('done', 'failed', 'cancelled') AND NOT coalesce(CASE
+  WHEN t.evidence IN ('said', 'asked', 'echo', 'recorded') THEN o.outcome = 'said' AND o.kind IN ('text', 'file', 'ask')
+    AND e.role = 'agent' AND e.more ->> 'to' IS NULL AND e.seq > coalesce(a.seq, 0)
+  WHEN t.evidence = 'notice' THEN e.role = 'notice' AND e.turn = t.id AND e.seq > coalesce(a.seq, 0)
+  WHEN t.evidence = 'stopped' THEN e.role = 'user' AND e.event IS NOT NULL
+  WHEN t.evidence = 'quiet' THEN t.state = 'done' AND a.people = 0 AND coalesce(c.outcome, 'quiet') = 'quiet'
+  WHEN t.evidence = 'deleted' THEN s.erased > 0 OR s.deleted IS NOT NULL
+END, 0)
+
+-- name: book_answered_there
+-- and where its person is at home in a chat it has left for there; if all of it was refused, a notice says so
+SELECT t.id AS turn, t.state, t.evidence, o.id AS claim FROM turn t JOIN session s ON s.id = t.session
+LEFT JOIN entry n ON n.session = t.session AND n.seq = t.evidence_row AND t.evidence = 'notice'
+LEFT JOIN claim c ON c.id = iif(t.evidence = 'notice', n.claim, t.evidence_row) LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
+WHERE t.evidence IN ('said', 'asked', 'echo', 'notice') AND instr(s.home, ':') > 1
+  AND substr(s.home, 1, instr(s.home, ':') - 1) NOT IN ('web', 'terminal', 'session')
+  AND NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = o.id AND p.state NOT IN ('rejected', 'dropped'))
+  AND NOT EXISTS(SELECT 1 FROM part p JOIN entry d ON d.session = t.session AND d.role = 'notice'
+    WHERE p.claim = o.id AND (d.seq <= s.erased OR d.more ->> 'part' = p.id))
+
 -- name: book_job
 -- a job is over if, and only if, its end was heard, or it could not be started
 SELECT j.run, j.state, j.event FROM job j LEFT JOIN event e ON e.id = j.event

@@ -93,7 +93,17 @@ UPDATE claim SET answered = 1 WHERE id = :id
 -- the part that carries the beginning of an utterance
 SELECT id FROM part WHERE claim = :claim AND n = 0
 
--- name: claims_in_root
--- whether a turn, or an attempt before it, claimed anything; that it is tried again, or holds a place, is no answer
-SELECT count(*) AS n FROM claim WHERE root = :root AND root IS NOT NULL AND how <> 'notice'
-  AND (outcome <> 'quiet' OR reason NOT IN ('reserved', 'filled', 'withdrawn'))
+-- name: claim_last_block
+-- what a root wrote last at its home, or was cut off in; not what was said anew, in full
+SELECT c.id, c.turn, c.outcome, c.echo_of FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
+WHERE c.root = :root AND c.root IS NOT NULL AND c.how IN ('block', 'recovery') AND c.outcome IN ('said', 'echo')
+  AND c.text <> '' AND (c.dest = :home OR c.how = 'recovery') AND coalesce(e.superseded, 0) = 0
+ORDER BY c.id DESC LIMIT 1
+
+-- name: claim_quiet
+-- the newest claim of a root by which its agent stayed quiet
+SELECT id FROM claim WHERE root = :root AND root IS NOT NULL AND outcome = 'quiet' AND reason = :reason ORDER BY id DESC LIMIT 1
+
+-- name: parts_fallen
+-- whether an utterance has parts, and whether each of them was refused or given up
+SELECT count(*) AS n, count(*) = sum(state IN ('rejected', 'dropped')) AS fallen FROM part WHERE claim = :claim

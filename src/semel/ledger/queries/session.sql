@@ -75,9 +75,14 @@ UPDATE session SET chapter = chapter + 1, memory = NULL, memory_chapter = NULL, 
   since = coalesce((SELECT h.seq FROM hearing h WHERE h.session = :id AND h.turn IS NULL ORDER BY h.event LIMIT 1), seq + 1)
 WHERE id = :id RETURNING chapter
 
+-- name: chapter_first
+-- the entry with which a chapter began while a turn ran: the command for it
+SELECT seq FROM entry WHERE session = :session AND chapter = :chapter
+  AND seq > coalesce((SELECT max(h.seq) FROM hearing h WHERE h.turn = :turn AND h.turn IS NOT NULL), 0) ORDER BY seq LIMIT 1
+
 -- name: session_homes
 -- the sessions whose person is told when this destination is spoken to (Law 6)
-SELECT id, key FROM session WHERE home = :home AND deleted IS NULL
+SELECT id, key, home, turn FROM session WHERE home = :home AND deleted IS NULL
 
 -- name: session_due
 -- sessions with something to do, earliest first

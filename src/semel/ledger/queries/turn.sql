@@ -9,17 +9,20 @@ UPDATE turn SET root = id WHERE id = :id
 
 -- name: turn_get
 -- one turn
-SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, stopped, started, ended
+SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, stopped, stop_seq,
+  evidence, evidence_row, started, ended
 FROM turn WHERE id = :id
 
 -- name: turns_of_root
 -- all attempts
-SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, started, ended
+SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, evidence, evidence_row,
+  started, ended
 FROM turn WHERE root = :root ORDER BY id
 
 -- name: turn_end
 -- it is over
-UPDATE turn SET state = :state, stop = :stop, error = :error, retry_at = NULL, ended = :at WHERE id = :id AND state = 'running'
+UPDATE turn SET state = :state, stop = :stop, error = :error, retry_at = NULL, ended = :at, evidence = :evidence,
+  evidence_row = :row WHERE id = :id AND state = 'running'
 
 -- name: turn_fence
 -- another gateway goes on with it
@@ -31,7 +34,7 @@ UPDATE turn SET error = :error, retry_at = :at WHERE id = :id AND state = 'runni
 
 -- name: turn_stopped
 -- a person wants it stopped; the first one counts
-UPDATE turn SET stopped = coalesce(stopped, :by) WHERE id = :id AND state = 'running'
+UPDATE turn SET stopped = :by, stop_seq = :seq WHERE id = :id AND state = 'running' AND stopped IS NULL
 
 -- name: turn_how
 -- how the agent was asked, and by which process
@@ -75,8 +78,18 @@ UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' ORDER BY event
 
 -- name: hearing_interrupts
--- whether a message waits that was to interrupt the running turn
-SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'interrupt' LIMIT 1
+-- the first message that waits and was to interrupt the running turn, and where it came from
+SELECT h.seq, e.source FROM hearing h JOIN event e ON e.id = h.event
+WHERE h.session = :session AND h.turn IS NULL AND h.busy = 'interrupt' ORDER BY h.event LIMIT 1
+
+-- name: turn_asked_last
+-- the entry of the last message that asked for a turn
+SELECT max(seq) FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND wakes = 1
+
+-- name: turn_asked_by_heartbeats
+-- whether heartbeats asked for a turn, and nobody else
+SELECT count(*) > 0 AND count(*) = sum(e.kind = 'heartbeat' AND e.source LIKE 'heartbeat:%')
+FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn AND h.turn IS NOT NULL AND h.wakes = 1
 
 -- name: hearing_join
 -- messages that join the running turn, in the transaction that steers them into it (Law 3)
