@@ -144,8 +144,34 @@ def received(record: Record, chat: Sequence[str], expected: Sequence[str]) -> No
     left = [text[part["claim"]] for part in record.parts if part["state"] == "sent"]
     assert {part["state"] for part in record.parts} <= {"sent"}
     assert list(chat) == left, "what arrived is what the record says, in its order"
+    ordered(record)
+    answered(record)
     good = len(chat) == len(expected) and all(map(str.startswith, chat, expected))
     assert good, "\n".join(["", "expected in the chat:", *map(repr, expected), "", "found:", *map(repr, chat)])
+
+
+def ordered(record: Record) -> None:
+    """The chat got its texts in the order of the entries; only what a tool sent may overtake other text (Law 7)."""
+    seq = {row.claim: row.seq for row in record.rows if row.claim is not None}
+    how = {claim["id"]: claim["how"] for claim in record.claims}
+    left = [part["claim"] for part in record.parts if part["state"] == "sent" and not part["marked"]]
+    for kept in ("tool", "block"):
+        order = [seq[claim] for claim in left if how[claim] in (kept, "notice", "recovery")]
+        assert order == sorted(order), (order, "what a person received, in its order, is what the transcript says")
+
+
+def answered(record: Record) -> None:
+    """Behind each message stands something that left for the chat, in the turn that took it (Law 12).
+
+    Here every stop comes from another face, so it has to be told as well.
+    """
+    left = {part["claim"] for part in record.parts if part["state"] == "sent"}
+    for row in record.rows:
+        if row.role != "user" or row.turn is None:
+            continue
+        root = record.root(row.turn)
+        seen = [r for r in record.rows if r.claim in left and record.root(r.turn) == root and r.seq > row.seq]
+        assert seen, (row, "nobody in the chat was told what became of it")
 
 
 def view(record: Record, entries: Iterable[Json]) -> None:

@@ -24,6 +24,7 @@ HANG: Json = {"hang": True}
 FAILED = "notice turn.failed: The agent's turn failed: "
 RETRY = "notice retry: The agent's turn failed: "
 STOPPED = "notice turn.cancelled: Stopped by "
+TOLD_STOPPED = "Stopped by "  # in the chat, too: a face stopped it
 ASKED = "The agent asks for permission: "
 WITHDRAWN = "Withdrawn: "
 SAID = FAILED.partition(": ")[2]  # as a chat gets it
@@ -268,8 +269,8 @@ STOPPED_WAYS = [
         acp,
         model,
         [*rows, *ends, STOPPED] if does == "stop" else [*rows, "user", *ends, STOPPED, "agent: Now this."],
-        last,
-        every,
+        [*last, TOLD_STOPPED],
+        [*every, TOLD_STOPPED],
         permissions=permissions,
         sees=sees,
         does=does,
@@ -282,7 +283,7 @@ STOPPED_WAYS = [
          ["agent: Building."], [], ["Building."], ["Building."]),
         ("a permission request", "permission", "ask", ["May I?", ASK], [{"chunks": ["May I?"], "calls": [SHELL]}],
          ["agent: May I?", f"notice permission: {ASKED}"], [f"notice permission: {WITHDRAWN}"],
-         [ASKED, WITHDRAWN, "May I?"], ["May I?", ASKED, WITHDRAWN]),
+         ["May I?", ASKED, WITHDRAWN], ["May I?", ASKED, WITHDRAWN]),
     ]
 ]  # fmt: skip
 

@@ -71,7 +71,7 @@ def moments() -> list[Moment]:
                ["agent: See.", "agent partial: Half of "], ["Half of "], ["See.", "Half of "]),
         Moment("ask", "permission", ["May I?", ASK], [Answer(["May I?"], calls=[SHELL])], "Asked again.",
                ["agent: May I?", *(f"notice permission: {told}" for told in (ASKED, WITHDRAWN)), "agent: Asked again."],
-               [ASKED, WITHDRAWN, "Asked again."], ["May I?", ASKED, WITHDRAWN, "Asked again."]),
+               ["May I?", ASKED, WITHDRAWN, "Asked again."], ["May I?", ASKED, WITHDRAWN, "Asked again."]),
     ]  # fmt: skip
 
 

@@ -43,7 +43,8 @@ async def test_a_long_wait_is_told_in_the_chat_and_can_be_stopped(tmp_path: Path
         await chat.sees("turn.retry")
         assert await h.world.gateway.stop_turn(chat.key, "me")
         await chat.rest()
-        [told] = chat.received
+        told, stopped = chat.received
+        assert stopped == "Stopped by me."
         assert "It is tried again in 9" in told or "It is tried again in 2 min" in told
         judge.transcript(chat.record(), h.said(chat))
 

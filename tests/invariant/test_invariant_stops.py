@@ -59,7 +59,7 @@ async def test_a_turn_that_waits_to_be_tried_again_is_interrupted_also_by_a_mess
         await chat.rest()
         judge.transcript(chat.record(), h.said(chat))
         assert [str(row)[:24] for row in chat.record().rows[-2:]] == [f"{STOPPED}a "[:24], "agent: Now this."]
-        assert chat.received == ["Now this."]
+        assert chat.received == ["Stopped by a newer message.", "Now this."], "the newer message came by another face"
 
 
 @pytest.mark.parametrize("kind", ["acp", "openai-chat"])

@@ -93,6 +93,16 @@ SELECT p.claim, c.text, c.erased, p.n, p.lo, p.hi FROM part p JOIN claim c ON c.
 -- a part that was sent has left once at least
 SELECT id AS part FROM part WHERE state = 'sent' AND first IS NULL
 
+-- name: book_order
+-- parts stand in line in the order in which their texts were recorded; a text that an agent wrote may only be overtaken by
+-- what it sent by a tool, one of a lost attempt may leave behind all others, and what a person resends joins the tail
+SELECT part, claim, after FROM (SELECT p.id AS part, c.id AS claim,
+    max(c.id) OVER (PARTITION BY c.session, p.dest ORDER BY p.line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS after
+  FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session AND s.home = p.dest
+  LEFT JOIN turn t ON t.id = c.turn
+  WHERE p.n = 0 AND p.marked = 0 AND c.outcome = 'said' AND c.how <> 'tool' AND coalesce(t.state, '') <> 'lost')
+WHERE after > claim
+
 -- name: book_failed_sent
 -- what failed later was sent, and an event told so
 SELECT p.id AS part, p.state, e.kind FROM part p LEFT JOIN event e ON e.id = p.failed
