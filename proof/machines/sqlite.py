@@ -16,7 +16,6 @@ from semel.ledger import (
     hear,
     incoming,
     outgoing,
-    past,
     people,
     sessions,
     show,
@@ -24,6 +23,7 @@ from semel.ledger import (
     speak,
     startup,
     turns,
+    utterances,
     views,
 )
 from semel.ledger.show import End, Op, Slots
@@ -202,10 +202,11 @@ class SqliteLedger:
         return self.read(views.since, session, rev, limit)
 
     def said_in_root(self, root: int, home: str | None) -> list[str]:
-        return self.read(past.said_in_root, root, home)
+        return [one.text for one in self.read(utterances.list_of_root, root, home) if one.home and one.text]
 
     def unsent(self, root: int, home: str) -> tuple[int, str] | None:
-        return self.read(past.unsent, root, home)
+        last = utterances.find_last_text(self.read(utterances.list_of_root, root, home))
+        return (last.claim, last.text) if last is not None and last.fate == "unsent" else None
 
     def previews(self, session: int) -> int:
         return len(self.read(lambda tx: tx.all("entries_live", session=session)))

@@ -8,7 +8,7 @@ import pytest
 from transaction_desk import Desk, block, caller, fence, leg
 
 from semel.law.delivery import Rules
-from semel.ledger import calls, lookup, outgoing, past, show, spawns, turns
+from semel.ledger import calls, lookup, outgoing, show, spawns, turns, utterances
 from semel.ledger.outgoing import Ask, Outcome
 from semel.ledger.speak import Say
 
@@ -97,24 +97,27 @@ def test_what_a_root_said_last_and_never_sent_is_known(desk: Desk) -> None:
     desk.hear("hi", "chat")
     first = desk.begin("chat")
     desk.show(first, block(1, "Working.", "chat:1"), show.Preview(2, "All done: 42."))
-    unsent = lambda: desk.look(past.unsent, first.root, "chat:1")  # noqa: E731
-    assert unsent()[1] == "Working."
+    assert last_text(desk, first.root) == ("Working.", "unsent")
     second = desk.begin("chat", lease="g1")
-    claim, text = unsent()
-    assert text == "All done: 42."
-    slots = show.Slots(claims={7: claim})
-    end = show.End("answered", "end_turn", closing=7, legs=(leg(text),))
-    desk.do(show.finish, fence(second), caller(second, "resume"), [], slots, end)
+    assert last_text(desk, first.root) == ("All done: 42.", "unsent")
+    end = show.End("answered", "end_turn")
+    desk.do(show.finish, fence(second), caller(second, "resume"), [], show.Slots(), end)
     assert departed(desk) == ["All done: 42."]
-    assert unsent() is None
+    assert last_text(desk, first.root) == ("All done: 42.", "arrived")
 
 
-def test_what_a_tool_sent_last_leaves_nothing_unsent(desk: Desk) -> None:
+def last_text(desk: Desk, root: int) -> tuple[str, str]:
+    last = utterances.find_last_text(desk.look(utterances.list_of_root, root, "chat:1"))
+    assert last is not None
+    return last.text, last.fate
+
+
+def test_what_a_tool_sent_last_is_not_the_text_that_was_written_last(desk: Desk) -> None:
     desk.hear("hi", "chat")
     first = desk.begin("chat", spawn=desk.spawn(key="chat"))
     desk.show(first, block(1, "Working.", "chat:1"))
     desk.call(Say("tool", "Result.", "chat:1", legs=(leg("Result."),)))
-    assert desk.look(past.unsent, first.root, "chat:1") is None
+    assert last_text(desk, first.root) == ("Working.", "unsent")
 
 
 def test_a_restart_consumes_what_was_said_copy_by_copy(desk: Desk) -> None:

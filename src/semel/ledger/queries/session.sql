@@ -76,9 +76,10 @@ UPDATE session SET chapter = chapter + 1, memory = NULL, memory_chapter = NULL, 
 WHERE id = :id RETURNING chapter
 
 -- name: chapter_first
--- the entry with which a chapter began while a turn ran: the command for it
-SELECT seq FROM entry WHERE session = :session AND chapter = :chapter
-  AND seq > coalesce((SELECT max(h.seq) FROM hearing h WHERE h.turn = :turn AND h.turn IS NOT NULL), 0) ORDER BY seq LIMIT 1
+-- the command by which a chapter began while a turn ran, as its entry
+SELECT e.seq FROM entry e JOIN command c ON c.event = e.event AND c.session = e.session AND c.name = 'new'
+WHERE e.session = :session AND e.chapter = :chapter
+  AND e.seq > coalesce((SELECT min(h.seq) FROM hearing h WHERE h.turn = :turn AND h.turn IS NOT NULL), 0) ORDER BY e.seq LIMIT 1
 
 -- name: session_homes
 -- the sessions whose person is told when this destination is spoken to (Law 6)
