@@ -62,10 +62,8 @@ def test_a_message_addressed_to_home_beside_bare_text_is_a_claim_of_its_own(desk
     """Some names lead home. Both texts leave, each once."""
     desk.hear("hi", "chat")
     begun = desk.begin("chat")
-    both = show.Block(
-        1, (Say("block", "Bare.", "chat:1"), Say("block", "Addressed.", "chat:1", legs=(leg("Addressed."),)))
-    )
-    desk.finish(begun, both, closing=1, legs=(leg("Bare."),))
+    says = [Say("block", text, "chat:1", legs=(leg(text),)) for text in ("Bare.", "Addressed.")]
+    desk.finish(begun, show.Block(1, tuple(says)))
     assert texts(desk, "chat") == ["Bare.", "Addressed."]
     assert sorted(departed(desk)) == ["Addressed.", "Bare."]
 
