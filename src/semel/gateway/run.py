@@ -265,7 +265,7 @@ class Run:
         if self.open > 0:  # answered together with it, or taken up next: what was told so far is told
             self.viewing.take(self.fold.end(signal.stop, signal.error))
             self.viewing.pending += self.speech.leave() if signal.stop not in ("error", "cancelled") else []
-            self.said_of_end = notices("answered", signal, None, self.begun.attempt)
+            self.said_of_end = notices("answered", signal, self.begun.attempt)
         elif end is not None and end.stop != signal.stop:
             self._tell_end()
         return worse
