@@ -209,7 +209,11 @@ GATE = "\0gate"
 
 def _sse(data: Any, event: str = "") -> str:
     head = f"event: {event}\n" if event else ""
-    return f"{head}data: {data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)}\n\n"
+    if isinstance(data, str):
+        return f"{head}data: {data}\n\n"
+    text = json.dumps(data, ensure_ascii=False)
+    escaped = any("\ud800" <= sign <= "\udfff" for sign in text)  # half of a surrogate pair has no UTF-8 form
+    return f"{head}data: {json.dumps(data) if escaped else text}\n\n"
 
 
 def _completions(answer: Answer, model: str) -> Iterator[str]:

@@ -21,6 +21,15 @@ async def test_a_message_is_answered_and_the_usage_shown(tmp_path: Path, provide
         assert not any(e.get("partial") for e in await w.entries())
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_character_cut_in_two_by_an_api_is_shown_whole(tmp_path: Path, provider: str) -> None:
+    cut = ["Smile \ud83d", "\ude00 and \ud83d", "end"]  # halves of surrogate pairs, as JSON escapes
+    async with ModelServer(Answer(cut), Answer(["ok"])) as api, ModelWorld(tmp_path, api, provider) as w:
+        assert await w.ask("Hi") == ["Smile \U0001f600 and \ufffdend"]
+        await w.ask("More")
+        assert api.requests[1].talk[1] == ("assistant", "Smile \U0001f600 and \ufffdend")
+
+
 async def test_text_is_shown_while_it_streams(tmp_path: Path) -> None:
     gate = asyncio.Event()
     async with ModelServer(Answer(["First ", "then"], gate=gate)) as api, ModelWorld(tmp_path, api) as w:

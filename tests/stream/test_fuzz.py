@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_truth import DATA, name_of, records, strings, traces
 
-from proof.fuzz.targets.stream import check, check_wire
+from proof.fuzz.targets.stream import check, check_honest, check_wire
 from semel.law.stream import Fold, Wire, profile_for
 from semel.law.stream.view import Reader
 
@@ -23,6 +23,12 @@ KEPT = sorted((DATA / "fuzz").glob("*"))
 @settings(max_examples=600, deadline=None)
 def test_any_stream_is_folded(data: bytes) -> None:
     check(data)
+
+
+@given(st.binary(max_size=120))
+@settings(max_examples=400, deadline=None)
+def test_any_words_that_repeat_are_that_message(data: bytes) -> None:
+    check_honest(data)
 
 
 @given(st.binary(max_size=300))

@@ -20,7 +20,27 @@ TEXTS = [
     "...\n\n", "...output truncated...\n\nFull output saved to: /x\n\n", "terminal result\n- **output:** x\n",
     "- **exit_code:** 3", "[System: x]", "\r", "\x1b[31m", "\x1b[K", "line 1 of the long output abcdefgh\n" * 40,
     "0123456789 " * 30, "é\U0001f600", "\ud800",
+    "\ud83d", "\ude00", "Smile \ud83d", "\ude00 end", "**Checking ", "beads** ", "**Checking beads** ", "I love you. ",
+    "I love you. I love you. ", "".join(f"Sentence {n} of a long answer. " for n in range(140)), "and th",
+    "Command finished, exit code 0", "error: retrying\nresult: 42", "result: 42",
 ]  # fmt: skip
+WORDS = [
+    "ha ",
+    "I ",
+    "love ",
+    "you. ",
+    "I love you. ",
+    "\n",
+    "- a\n",
+    "0",
+    "1",
+    ", ",
+    "|---|",
+    "no, no. ",
+    "\ud83d",
+    "\ude00",
+]
+MOST_WORDS = 60  # a few hundred characters: below the length of a retry
 KINDS = [
     "agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update",
     "usage_update", "plan", "session_info_update", "current_mode_update", "available_commands_update",
@@ -124,11 +144,25 @@ def check(data: bytes) -> None:
         steps += 1
         keep(step(a_fold, source, wire), grown)
     keep(a_fold.settle(), grown)
-    known = frozenset("".join(wire)) | set("ha\né\ufffd")  # what the base64 data say
+    known = frozenset("".join(wire)) | set("ha\né\ufffd\U0001f600\U00010200")  # what the base64 data and two halves say
     for item in a_fold.items():
         if item.kind in ("message", "thought", "tool") and item.id in grown:
             hold(item.fields, item.text, grown[item.id], known)
     assert len(list(a_fold.items())) <= 3 * steps + 3
+
+
+def check_honest(data: bytes) -> None:
+    """The chunks of one message are that message, whatever repeats in it."""
+    source = Decisions(data)
+    a_fold = Fold(source.pick(list(PROFILES.values())))
+    chunks: list[str] = []
+    while source.left and len(chunks) < MOST_WORDS:
+        chunks.append(source.pick(WORDS))
+        content = {"type": "text", "text": chunks[-1]}
+        a_fold.update({"sessionUpdate": "agent_message_chunk", "messageId": "msg_1", "content": content})
+    a_fold.end("end_turn")
+    text = "".join(chunks).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert [item.text for item in a_fold.items() if item.kind == "message"] == [text] * bool(text)
 
 
 def keep(ops: list[Op], grown: dict[int, str]) -> None:
@@ -202,7 +236,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def one(data: bytes) -> None:
-    (check if len(data) % 4 else check_wire)(data)
+    (check_wire, check_honest, check, check, check)[len(data) % 5](data)
 
 
 SEEDS = [bytes(range(0, 250, 3)), bytes(range(1, 200, 2)), b"\x01\x00\x04\x02\x08" * 12, b"\x05\x03\x01\x20" * 20]

@@ -19,6 +19,7 @@ from typing import IO, Any
 import msgspec
 
 from semel.agents.acp.pipes import Reader, Writer
+from semel.law.stream.halves import scrub_update
 from semel.law.wellformed import scrub
 
 log = logging.getLogger("semel.agents")
@@ -93,14 +94,26 @@ class Lines:
 
 
 def decode(line: bytes) -> Any:
-    """The JSON of a line, leniently: bad UTF-8 and lone surrogates are replaced. Raises ValueError."""
+    """The JSON of a line, leniently: bad UTF-8 and lone surrogates are replaced. Raises ValueError.
+
+    Half of a surrogate pair in a text that streams stays: its other half may be in the next line.
+    """
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError):
         try:
-            return scrub(json.loads(line.decode(errors="replace"), parse_constant=lambda _: None))
+            value = json.loads(line.decode(errors="replace"), parse_constant=lambda _: None)
+            return _scrub_message(value)
         except RecursionError as error:
             raise ValueError("nested too deep") from error
+
+
+def _scrub_message(value: Any) -> Any:
+    scrubbed = scrub(value)
+    params = value.get("params") if isinstance(value, dict) and value.get("method") == "session/update" else None
+    if isinstance(params, dict) and isinstance(params.get("update"), dict):
+        scrubbed["params"]["update"] = scrub_update(params["update"])
+    return scrubbed
 
 
 def messages(line: bytes) -> list[Message]:

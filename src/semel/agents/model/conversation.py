@@ -27,7 +27,7 @@ from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import RECORD, AgentError, Answered, Asked, Died, Inside, Json, Signal, Update
 from semel.gateway.prompt import names_note
-from semel.law.wellformed import scrub
+from semel.law.stream.halves import scrub_update
 
 log = logging.getLogger("semel.agents")
 
@@ -256,7 +256,7 @@ class ModelConversation:
         await self._inside.settled()
 
     def _tell(self, update: Json) -> None:
-        self._put(Update(scrub(update)))
+        self._put(Update(scrub_update(update)))
 
     def _put(self, signal: Signal) -> None:
         if self._died is None:

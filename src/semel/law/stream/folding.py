@@ -14,6 +14,7 @@ from typing import Any
 from .block import MESSAGE, THOUGHT, Block
 from .calls import Call, Calls
 from .evidence import bare
+from .halves import Halves, find_streamed_text, has_half
 from .history import Replay
 from .notices import retrying, signalled
 from .ops import Began, Board, Ended, Grew, Item, Limits, Node, Op
@@ -44,6 +45,7 @@ class Fold:
         self._running = 0  # prompts that have not ended
         self._echoes: deque[str] = deque(maxlen=8)  # prompts, without white space, whose echo may come
         self._user: Block | None = None
+        self._halves = Halves()
 
     def __repr__(self) -> str:
         unfinished = len(self.calls.unfinished)
@@ -55,7 +57,7 @@ class Fold:
 
     def settle(self) -> list[Op]:
         """Nothing more is coming for now: a replay that ended without a word, or a thought, is taken as complete."""
-        return self._end_replay() + self.talk.settle()
+        return self._give_up_halves() + self._end_replay() + self.talk.settle()
 
     def knows(self, role: str, text: str, message_id: str | None = None) -> None:
         """What the caller's record has from before this fold (role agent, user or thought): no replay shows it."""
@@ -83,7 +85,7 @@ class Fold:
 
     def replayed(self) -> list[Op]:
         """The replay is over, as far as the caller can tell: what it told last is complete."""
-        return self._end_replay()
+        return self._give_up_halves() + self._end_replay()
 
     # ---- what the client did
 
@@ -93,7 +95,8 @@ class Fold:
 
         A prompt during a turn does not end what the agent is saying.
         """
-        ops = self._end_replay()
+        ops = self._give_up_halves() if not self._running else []
+        ops += self._end_replay()
         if not self._running:
             ops += self._end_user() + self.talk.turn()
             self.state.turn()
@@ -120,13 +123,13 @@ class Fold:
 
     def cancel(self) -> list[Op]:
         """The person cancelled: calls that run are cancelled now, whatever the agent says of them later."""
-        return self.calls.finish_all("cancelled")
+        return self._give_up_halves(tools_only=True) + self.calls.finish_all("cancelled")
 
     def end(self, stop: str, error: str | None = None, died: bool = False) -> list[Op]:
         """The turn's end, or (`died`) the agent's. `stop` is ACP's stop reason, or "error"."""
         self._running = max(0, self._running - 1)
         bad = died or error is not None or stop in ("error", "cancelled")
-        ops = self._end_replay() + self._end_user() + self.talk.end(partial=bad)
+        ops = self._give_up_halves() + self._end_replay() + self._end_user() + self.talk.end(partial=bad)
         if stop == "cancelled" and not died:
             ops += self.calls.finish_all("cancelled")
         elif bad:
@@ -142,9 +145,26 @@ class Fold:
     def update(self, data: Mapping[str, Any], replay: bool = False) -> list[Op]:
         """One ACP `session/update`'s `update` object. What cannot be read says nothing."""
         try:
+            text = find_streamed_text(data)
+            if self._halves.waiting or (text is not None and has_half(text)):
+                return self._update_halves(data, text, replay)
             return self._update(data, replay)
         except RecursionError:  # JSON nested a thousand deep
             return []
+
+    def _update_halves(self, data: Mapping[str, Any], text: str | None, replay: bool) -> list[Op]:
+        """An update that may begin or end inside a character."""
+        ops = [op for lost in self._halves.give_up(data) for op in self._update(lost, self._replay is not None)]
+        if text is None:
+            return ops + self._update(data, replay)
+        whole_each_time = self.profile.terminal == "snapshot" and "toolCallId" in data
+        joined = self._halves.join(data, text, waits=not whole_each_time)
+        return ops + self._update(joined, replay) if joined is not None else ops
+
+    def _give_up_halves(self, tools_only: bool = False) -> list[Op]:
+        """What waits for the rest of a character will not get it."""
+        lost = self._halves.give_up(tools_only=tools_only)
+        return [op for update in lost for op in self._update(update, self._replay is not None)]
 
     def _update(self, data: Mapping[str, Any], replay: bool) -> list[Op]:
         if replay is not (self._replay is not None):
