@@ -178,6 +178,22 @@ async def test_a_line_beyond_the_bound_is_answered_and_ends_the_connection(path:
     await server.stop()
 
 
+async def test_who_sends_all_of_a_line_that_is_too_long_reads_the_answer_all_the_same(path: Path, house: House) -> None:
+    server = RpcServer(path, house.handle, limit=10_000)
+    await server.start()
+
+    def ask() -> bytes:
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(20)
+            link.connect(str(path))
+            link.sendall(b'{"id": 1, "method": "hi", "x": "' + b"x" * 20_000_000 + b'"}\n')
+            return link.makefile("rb").readline()
+
+    for _ in range(5):
+        assert json.loads(await asyncio.to_thread(ask))["error"]["code"] == "too_long"
+    await server.stop()
+
+
 async def test_a_definite_no_has_its_code_and_a_failure_tells_nothing_of_its_inside(
     server: RpcServer, call: Any
 ) -> None:

@@ -33,6 +33,9 @@ LINE = 8 << 20
 AT_ONCE = 256
 """Requests of one connection that run at a time; past that its lines wait unread."""
 
+LINGER_S = 5.0
+"""How long the rest of a line that is too long is thrown away, so that its sender can read the answer."""
+
 Json = dict[str, Any]
 Handler = Callable[[str, Json], Awaitable[Json]]
 
@@ -120,6 +123,7 @@ class RpcServer:
             except ValueError:  # StreamReader: a line beyond its limit; what follows is not a line's start
                 said = f"A line is longer than {self._limit} bytes; the connection is closed."
                 await _write(writer, _line(_failure(None, "too_long", said)))
+                await _discard_rest(reader, writer)
                 return
             if not line.endswith(b"\n"):  # end of stream; half a line is no request
                 return
@@ -200,6 +204,15 @@ def _failure(number: int | str | None, code: str, message: str) -> Json:
 
 def _line(answer: Json) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode() + b"\n"
+
+
+async def _discard_rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Who still writes reads only later: were the connection closed now, they would see a broken pipe."""
+    writer.write_eof()
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        async with asyncio.timeout(LINGER_S):
+            while await reader.read(1 << 16):
+                pass
 
 
 async def _write(writer: asyncio.StreamWriter, line: bytes) -> None:
