@@ -71,7 +71,8 @@ async def open_again(server: Server) -> None:
     ids=["nothing", "a first head", "a second head"],
 )
 async def test_a_head_that_comes_byte_by_byte_is_not_waited_for(server: Server, first: bytes) -> None:
-    await attack(drip, server, first, b"a")
+    got, _ = await attack(drip, server, first, b"a")
+    assert status(got[got.rindex(b"HTTP/1.1 ") :]) == 408
     await open_again(server)
 
 

@@ -2,8 +2,8 @@
 
 | the other side | patience |
 |---|---|
-| has sent no head, or half of one | 10 s |
-| sends a body | as long as 30 kB come in any 30 s; time in which we did not read does not count |
+| has sent no head, or half of one (which is answered 408) | 10 s |
+| sends a body (else 408) | as long as 30 kB come in any 30 s; time in which we did not read does not count |
 | was answered and still sends that body | 10 s |
 | takes an answer | as long as 30 kB leave in any 60 s, or all that is left |
 | says nothing after an answer | 75 s |
@@ -159,7 +159,8 @@ class Patient(H11Protocol):
         if what == "answer":
             self.transport.abort()
             return
-        if what == "body" and not self.cycle.response_started:
+        begun = what == "head" and self.conn.trailing_data[0]  # whoever sent nothing asked nothing
+        if begun or (what == "body" and not self.cycle.response_started):
             self.transport.write(_too_slow())
         self.transport.close()
 
@@ -199,7 +200,9 @@ def peer_of(host: str) -> str | None:
 
 def _too_slow() -> bytes:
     """408, outside of the protocol's own state: the request that is cut off gets no other answer."""
-    answer = Problem("too-slow", "The body came too slowly, or not at all. Nothing of it was accepted.").response()
+    answer = Problem(
+        "too-slow", "The request came too slowly, or not as a whole. Nothing of it was accepted."
+    ).response()
     head = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
     fields = b"".join(b"%s: %s\r\n" % field for field in answer.raw_headers)
     return head + fields + b"\r\n" + bytes(answer.body)
