@@ -23,6 +23,7 @@ from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.gateway.speech import Speech
 from semel.gateway.viewing import Viewing
 from semel.law.delivery import Rules
+from semel.law.stream.display import display
 from semel.law.wake import AT_ONCE, Pause
 from semel.ledger import hear, show
 from semel.ledger.speak import Caller
@@ -378,8 +379,9 @@ def _reserved(ledger: Ledger, claims: list[Claim]) -> None:
 
 
 def _outputs(ledger: Ledger) -> None:
-    """Law 8: for tool output, head + stated gap + tail of the stored whole."""
-    for item, whole in ledger.outputs():
+    """Law 8: for tool output, head + stated gap + tail of the stored whole, as a terminal displays it."""
+    for item, stored in ledger.outputs():
+        whole = display(stored)
         tail = item.get("tail") or ""
         assert item["text"] == whole[: len(item["text"])], "Law 8: a head that is not the beginning"
         assert len(item["text"]) + item.get("gap", 0) + len(tail) == len(whole), "Law 8: characters are missing unsaid"

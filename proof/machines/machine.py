@@ -164,6 +164,8 @@ class LedgerMachine(Counted):
     )  # fmt: skip
     def works(self, data: st.DataObject, kind: str, text: str, new: bool, now: bool, step: str) -> None:
         run = self._run(data)
+        if kind == "tool":  # what a terminal writes over
+            text = text.replace(" ", "\r").replace("R", "\x1b[3").replace("d", "\x1b[Kd")
         known = [s for s, k in run.viewing.kinds.items() if k == kind]
         if not known or new:
             call = {"title": "t", "status": "running", "call": f"T{len(known)}", "input": {"n": 2**80}}

@@ -11,7 +11,7 @@ from semel.gateway import viewing
 from semel.gateway.places import Places
 from semel.gateway.speech import Speech
 from semel.gateway.viewing import HEAD, LATE, TAIL, Viewing
-from semel.law.stream import Began, Changed, Ended, Grew
+from semel.law.stream import Began, Changed, Ended, Grew, display
 from semel.ledger import show
 
 Json = dict[str, Any]
@@ -47,21 +47,27 @@ class Screen:
 
     def check(self) -> None:
         tail, gap = self.body.get("tail") or "", self.body.get("gap") or 0
-        assert self.whole.startswith(self.text)
-        assert self.whole.endswith(tail)
-        assert len(self.text) + gap + len(tail) == len(self.whole)
+        displayed = display(self.whole)
+        assert displayed.startswith(self.text)
+        assert displayed.endswith(tail)
+        assert len(self.text) + gap + len(tail) == len(displayed)
 
 
+LETTERS = ("a", "b", "\u05d0", "\U0001f600", "\n")
+TERMINAL = (*LETTERS, "10%", "\r", "\r", "\x1b[K", "\x1b[31m", "\x1b[2", "\x08", "\r\n")
+
+
+@pytest.mark.parametrize("signs", [LETTERS, TERMINAL], ids=["letters", "terminal"])
 @pytest.mark.parametrize("seed", range(5))
 def test_output_is_head_stated_gap_and_tail_of_the_whole_after_every_batch(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(viewing, "HEAD", 30)
     monkeypatch.setattr(viewing, "TAIL", 10)
     dice, one, screen = random.Random(seed), a_viewing(), Screen()
     one.take([Began(1, "tool", {"call": "T", "status": "running", "text": "begins "})])
     for n in range(60):
-        piece = "".join(dice.choice("ab\u05d0\U0001f600\n") for _ in range(dice.randrange(0, 9)))
+        piece = "".join(dice.choice(signs) for _ in range(dice.randrange(0, 9)))
         one.take([Changed(1, {"text": piece * 9})] if dice.random() < 0.05 else [Grew(1, piece)])
         if n == 40:
             one.take([Ended(1, {"status": "done"})])
@@ -83,6 +89,21 @@ def test_two_megabytes_of_output_are_shown_in_bounded_pieces() -> None:
     screen.check()
     assert (len(screen.text), len(screen.body["tail"])) == (HEAD, TAIL)
     assert len(screen.whole) == 2_000_000
+
+
+def test_a_progress_bar_is_shown_as_its_last_step_and_stored_as_it_came() -> None:
+    one, screen = a_viewing(), Screen()
+    one.take([Began(1, "tool", {"call": "T"})])
+    for percent in range(101):
+        one.take([Grew(1, f"\r\x1b[32m{percent}%\x1b[0m"), *([Grew(1, "\ndone\n")] if percent == 100 else [])])
+        if percent % 7 == 0:
+            ops = one.batch()
+            assert len([op for op in ops if isinstance(op, show.ItemSet)]) <= 1, "a line is sent once a batch"
+            screen.take(ops)
+            assert screen.text.strip() == f"{percent}%"
+    screen.take(one.batch())
+    assert screen.text == "100%\ndone\n"
+    assert screen.whole.count("\r") == 101 and "\x1b[32m" in screen.whole
 
 
 def test_a_tool_call_belongs_to_the_turn_that_announced_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from semel.faces.run import open_house
 from semel.faces.view import View
 
 SESSION = "/v1/sessions/demo:web:1"
+Json = dict[str, Any]
 
 
 @pytest.fixture
@@ -84,6 +86,29 @@ async def test_the_real_answers_have_the_documented_shapes(whole: House) -> None
     output = await whole.client.get(f"{SESSION}/outputs/{tool['id']}")
     assert output.text == "".join(f"counting: {n}\n" for n in range(1, 6))
     assert "semel_uptime_seconds" in (await whole.client.get("/metrics")).text
+
+
+async def test_a_progress_bar_reads_the_same_live_in_a_snapshot_and_whole(whole: House) -> None:
+    pieces = [f"\r\x1b[32m{percent:3}%" for percent in range(0, 101, 10)]
+    steps = [{"tool": "build", "output": [*pieces, "\x1b[0m\ndone\n"], "delay": 0.05}, {"text": "built"}]
+    said = f"[[script {json.dumps({'steps': steps})}]]"
+    await whole.client.post(f"{SESSION}/messages", json={"text": said})
+    live, seen = View(), set[str]()
+    async with asyncio.timeout(60):
+        async for frame in whole.frames(f"{SESSION}/stream"):
+            live.apply(frame["data"])
+            tools = [item for item in live.items.values() if item["kind"] == "tool"]
+            seen |= {tool["text"] for tool in tools}
+            if tools and not live.busy and any(e["text"] == "built" for e in live.entries.values()):
+                break
+    (tool,) = tools
+    assert tool["text"] == "100%\ndone\n"
+    assert all(text.count("%") <= 1 and "\x1b" not in text for text in seen), seen
+    again = await watch_until_idle(whole, said)
+    assert again.items[tool["id"]]["text"] == tool["text"]
+    output = f"{SESSION}/outputs/{tool['id']}"
+    assert (await whole.client.get(output)).text == tool["text"]
+    assert (await whole.client.get(f"{output}?raw=1")).text.startswith("\r\x1b[32m  0%\r\x1b[32m 10%")
 
 
 async def test_what_the_real_gateway_refuses_is_a_problem_with_a_reason(whole: House) -> None:

@@ -125,17 +125,24 @@ def test_a_profile_is_found_by_the_name_an_agent_gives(name: str, profile: str) 
         ("20%\r", "20%"),
         ("abc\r\x1b[Kd", "d"),
         ("abc\r\x1b[2Kd", "d"),
-        ("\x1b[31mabc\rx\x1b[0m", "x\x1b[0mbc"),
-        ("no return \x1b[1m here", "no return \x1b[1m here"),
+        ("\x1b[31mabc\rx\x1b[0m", "xbc"),
+        ("\x1b[1mbold\x1b[0m and \x1b]8;;https://e.org\x07a link\x1b]8;;\x07", "bold and a link"),
+        ("ab\x08c\n", "ac\n"),
+        ("abcd\x1b[2D-\n", "ab-d\n"),
+        ("abcd\x1b[1K\n", "    \n"),
+        ("abcd\x1b[2Gx\x1b[99Cy\n", "axcdy\n"),
+        ("one\ntwo\x1b[1A\x1b[2J\n", "one\ntwo\n"),
+        ("cut\x1b[3", "cut"),
+        ("\x1b[31", ""),
         ("", ""),
     ],
 )
-def test_a_carriage_return_goes_to_the_start_of_the_line(text: str, seen: str) -> None:
+def test_output_is_displayed_as_a_terminal_would(text: str, seen: str) -> None:
     assert display(text) == seen
 
 
-@given(st.text(st.characters(exclude_characters="\r")))
-def test_text_without_carriage_returns_is_displayed_as_it_is(text: str) -> None:
+@given(st.text(st.characters(exclude_characters="\r\x08\x1b")))
+def test_text_without_controls_of_the_line_is_displayed_as_it_is(text: str) -> None:
     assert display(text) == text
 
 

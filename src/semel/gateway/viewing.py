@@ -7,6 +7,7 @@ from typing import Any
 
 from semel.gateway.speech import Speech
 from semel.law.stream import Began, Changed, Ended, Grew, Op
+from semel.law.stream.display import LONGEST, Display
 from semel.ledger import show
 
 HEAD = 16_384  # characters of tool output a watcher is sent from its beginning
@@ -19,28 +20,38 @@ _ABOUT = {"title", "mode", "commands"}
 
 
 class Output:
-    """The head, the stated gap and the tail of a tool's output."""
+    """The head, the stated gap and the tail of a tool's output, as a terminal displays it."""
 
     def __init__(self) -> None:
-        self.size = 0
-        self.tail = ""
-        self.dirty = False
+        self.head = ""
+        self.dirty = False  # what stands behind the head changed
+        self._display = Display()
+        self._size = 0  # characters displayed
+        self._rest = ""  # the end of what stands behind the head: a tail, and what may be written over
 
-    def grow(self, text: str) -> str:
-        """What of `text` belongs to the head; the rest moves the gap and the tail."""
-        room = max(0, HEAD - self.size)
-        self.size += len(text)
-        rest = text[room:]
-        if rest:
-            self.tail = (self.tail + rest)[-TAIL:]
+    def grow(self, text: str) -> str | None:
+        """What the head grew by; None: it changed where it had been shown."""
+        kept, fresh = self._display.feed(text)
+        behind = max(0, self._size - HEAD)
+        self._size = kept + len(fresh)
+        if behind or self._size > HEAD:
             self.dirty = True
-        return text[:room]
+            lost = behind - max(0, kept - HEAD)  # characters at its end that are written over
+            self._rest = self._rest[: max(0, len(self._rest) - lost)] + fresh[max(0, HEAD - kept) :]
+            self._rest = self._rest[-(TAIL + LONGEST) :]
+        if kept >= HEAD:
+            return ""
+        grew = fresh[: HEAD - kept]
+        pure = kept == len(self.head)
+        self.head = self.head[:kept] + grew
+        return grew if pure else None
 
     def body(self) -> dict[str, Any]:
         """What the item says of the part behind its head."""
         self.dirty = False
-        gap = self.size - HEAD - len(self.tail)
-        return {"tail": self.tail or None, "gap": gap if gap > 0 else None}
+        tail = self._rest[-TAIL:]
+        gap = self._size - HEAD - len(tail)
+        return {"tail": tail or None, "gap": gap if gap > 0 else None}
 
 
 class Viewing:
@@ -58,6 +69,7 @@ class Viewing:
         self.ending = False  # the turn's last answer is there: what ends now ends with it
         self.seen: set[str] = set()  # kinds of what this turn's agent told so far; "queued": prose that says only that
         self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
+        self._redrawn: set[int] = set()  # slots whose head is to be shown anew: a line of it was written over
         self.pending: list[show.Op] = []
 
     def begin(self, speech: Speech, turn: int) -> None:
@@ -73,6 +85,7 @@ class Viewing:
         self.turns = {call: turn for call, turn in self.turns.items() if call in self.calls}
         self.taken &= self.calls.keys()
         self._grown &= self.outputs.keys()
+        self._redrawn &= self.outputs.keys()
 
     def take(self, ops: list[Op]) -> None:
         """Operations of the fold, in order."""
@@ -91,9 +104,11 @@ class Viewing:
     def batch(self) -> list[show.Op]:
         """What is to be shown now; the collection starts anew."""
         for slot in sorted(self._grown):
-            if self.outputs[slot].dirty:
-                self.pending.append(show.ItemSet(slot, self.outputs[slot].body()))
+            output, redrawn = self.outputs[slot], slot in self._redrawn
+            if output.dirty or redrawn:
+                self.pending.append(show.ItemSet(slot, output.body(), text=output.head if redrawn else None))
         self._grown.clear()
+        self._redrawn.clear()
         out, self.pending = _joined(self.pending), []
         return out
 
@@ -184,7 +199,10 @@ class Viewing:
     def _output(self, slot: int, text: str) -> None:
         head = self.outputs[slot].grow(text)
         self._grown.add(slot)
-        self.pending.append(show.ItemGrow(slot, head, output=text))
+        if head is None:
+            self._redrawn.add(slot)
+        grew = "" if slot in self._redrawn else head or ""
+        self.pending.append(show.ItemGrow(slot, grew, output=text))
 
     def _changed(self, op: Changed) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
@@ -208,8 +226,9 @@ class Viewing:
 
     def _replace_output(self, slot: int, text: str) -> None:
         output = self.outputs[slot] = Output()
-        head = output.grow(text)
-        self.pending.append(show.ItemSet(slot, output.body(), text=head, output=text))
+        output.grow(text)
+        self._redrawn.discard(slot)
+        self.pending.append(show.ItemSet(slot, output.body(), text=output.head, output=text))
 
     def _ended(self, op: Ended) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)

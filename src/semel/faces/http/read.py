@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.responses import Response
@@ -9,6 +10,7 @@ from starlette.responses import Response
 from semel.faces.http import shapes
 from semel.faces.http.dressing import dress_entries
 from semel.faces.http.table import MAX_INT, Answers, Call, Operation, Param, json
+from semel.law.stream import display
 
 HTML = Param("html", bool, "1 adds `html` to agent entries that are final: sanitised Markdown.", default=False)
 
@@ -27,6 +29,8 @@ async def history(call: Call) -> Response:
 
 async def output(call: Call) -> Response:
     text = await call.gateway.output(call.session, call.number("item"))
+    if not call.query["raw"]:
+        text = await asyncio.to_thread(display, text)
     return Response(text, media_type="text/plain")
 
 
@@ -80,10 +84,11 @@ OPERATIONS = [
         "GET",
         f"{_SESSION}/outputs/{{item:int}}",
         "readOutput",
-        "The whole output of a tool call, of which the view holds head, gap and tail.",
+        "The whole output of a tool call, of which the view holds head, gap and tail: as a terminal displays it.",
         output,
         {200: Answers("The output.", str, "text/plain")},
         "read",
+        query=(Param("raw", bool, "1: as the tool wrote it, with every control character.", default=False),),
         errors=("no-such-session", "not-found"),
     ),
     Operation(

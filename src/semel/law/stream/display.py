@@ -1,62 +1,123 @@
-"""A tool call's output as a terminal would show it. The output itself keeps every character."""
+"""A tool call's output as a terminal would show it, for every face: this is the only place that knows how.
+
+A carriage return or a backspace goes back in the line, and what follows is written over it; "erase in line" does its
+work. Colours and every other escape sequence are left out: they take no room. Nothing but the current line changes:
+what moves the cursor to other lines is left out, too. The output itself keeps every character, in the ledger.
+"""
 
 from __future__ import annotations
 
 import re
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
-_ERASE = re.compile(r"\x1b\[([012]?)K\Z")
+LONGEST = 8192
+"""Characters of a line that can still change; what stands before them stays. So the cost is linear (Law 11)."""
+
+_STOP = re.compile(r"[\r\n\x08\x1b]")
+_ESCAPE = re.compile(
+    r"\x1b(?:\[(?P<given>[0-?]{0,64})[ -/]{0,8}(?P<final>[@-~])|\][^\x07\x1b]{0,2048}(?:\x07|\x1b\\)"
+    r"|[()*+][0-9A-Za-z]|[^\[\]()*+])",
+    re.DOTALL,
+)
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|\][^\x07\x1b]{0,2048}\x1b?|[()*+])?\Z")
 
 
 def display(text: str) -> str:
-    """Carriage returns with their terminal meaning: what comes after one is written over the line.
-
-    Escape sequences take no room and stay (colours); "erase in line" does its work. A line without a carriage
-    return is not touched.
-    """
-    if "\r" not in text:
-        return text
-    return "\n".join(_line(line) if "\r" in line else line for line in text.split("\n"))
+    """A whole output, displayed."""
+    return Display().feed(text)[1] if _STOP.search(text) else text
 
 
-def _line(line: str) -> str:
-    line = line.rstrip("\r")
-    if "\r" not in line:
-        return line
-    cells: list[str] = []
-    for run in line.split("\r"):
-        _write(cells, run)
-    return "".join(cells)
+class Display:
+    """An output that grows. In whatever pieces it comes, it is displayed as the whole would be."""
+
+    def __init__(self) -> None:
+        self._settled = 0  # characters that cannot change any more
+        self._line = ""
+        self._column = 0
+        self._cut = ""  # an escape sequence, as far as it came
+
+    def __repr__(self) -> str:
+        return f"<Display {self._settled}+{len(self._line)} characters, column {self._column}>"
+
+    def feed(self, text: str) -> tuple[int, str]:
+        """The output goes on: (how many characters of what was displayed stay, what stands behind them now)."""
+        before, settled = self._line, list[str]()
+        first = self._settled
+        text, self._cut = self._cut + text, ""
+        at = 0
+        while at < len(text):
+            stop = _STOP.search(text, at)
+            end = stop.start() if stop else len(text)
+            self._write(text[at:end], settled)
+            if stop is None:
+                break
+            at = self._control(text, end, settled)
+        shown = "".join((*settled, self._line))
+        same = _common(before, shown)
+        return first + same, shown[same:]
+
+    def _write(self, run: str, settled: list[str]) -> None:
+        if not run:
+            return
+        line, column = self._line, self._column
+        self._line = line[:column] + run + line[column + len(run) :]
+        self._column += len(run)
+        while len(self._line) > LONGEST and self._column >= LONGEST:
+            self._settle(self._line[:LONGEST], settled)
+            self._line, self._column = self._line[LONGEST:], self._column - LONGEST
+
+    def _settle(self, text: str, settled: list[str]) -> None:
+        settled.append(text)
+        self._settled += len(text)
+
+    def _control(self, text: str, at: int, settled: list[str]) -> int:
+        """What stands at `at` takes its effect; where the text goes on."""
+        match text[at]:
+            case "\r":
+                self._column = 0
+            case "\x08":
+                self._column = max(0, self._column - 1)
+            case "\n":
+                self._settle(self._line + "\n", settled)
+                self._line, self._column = "", 0
+            case _:
+                return self._escape(text, at, settled)
+        return at + 1
+
+    def _escape(self, text: str, at: int, settled: list[str]) -> int:
+        if found := _ESCAPE.match(text, at):
+            self._obey(found["given"] or "", found["final"])
+            return found.end()
+        if _UNFINISHED.match(text, at):
+            self._cut = text[at:]
+            return len(text)
+        self._write("\x1b", settled)  # no escape sequence: it is shown
+        return at + 1
+
+    def _obey(self, given: str, final: str | None) -> None:
+        number = int(given) if given.isascii() and given.isdigit() and len(given) < 6 else None
+        match final:
+            case "K" if number in (None, 0):
+                self._line = self._line[: self._column]
+            case "K" if number in (1, 2):
+                rest = self._line[self._column :] if number == 1 else ""
+                self._line = " " * min(self._column, len(self._line)) + rest if self._column else rest
+            case "D":
+                self._column = max(0, self._column - (number or 1))
+            case "C":
+                self._column = min(len(self._line), self._column + (number or 1))
+            case "G":
+                self._column = min(len(self._line), max(0, (number or 1) - 1))
 
 
-def _write(cells: list[str], run: str) -> None:
-    """Write one run over the cells from the left. An escape sequence rides on the cell after it."""
-    at, place, riding = 0, 0, ""
-    while at < len(run):
-        escape = _ESCAPE.match(run, at) if run[at] == "\x1b" else None
-        if escape is not None:
-            erase = _ERASE.match(escape[0])
-            if erase is None:
-                riding += escape[0]
-            elif erase[1] in ("", "0"):
-                del cells[place:]
-            else:
-                cells[:] = [" "] * place
-                if erase[1] == "2" and place == 0:
-                    cells.clear()
-            at = escape.end()
-            continue
-        _put(cells, place, riding + run[at])
-        at, place, riding = at + 1, place + 1, ""
-    if riding:
-        if place:
-            cells[place - 1] += riding
+def _common(before: str, after: str) -> int:
+    """How many characters both begin with."""
+    if after.startswith(before):
+        return len(before)
+    low, high = 0, min(len(before), len(after))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if before[:middle] == after[:middle]:
+            low = middle
         else:
-            cells.insert(0, riding)
-
-
-def _put(cells: list[str], place: int, cell: str) -> None:
-    if place < len(cells):
-        cells[place] = cell
-    else:
-        cells.append(cell)
+            high = middle - 1
+    return low
