@@ -2,7 +2,7 @@
 # Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench test-agents test-channels prove prove-quick mutants wheel clean
+.PHONY: help up test lint format bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
 .DELETE_ON_ERROR:
 # Hundreds of processes are started by the tests: each would compile Semel anew where this is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,7 +12,6 @@ PY   := $(BIN)/python
 CODE := src tests bench proof
 # Most tests wait for processes: four at once on two cores. A file's tests stay together, for what they share.
 SIDE_BY_SIDE := -n 4 --dist loadfile
-PIP  := $(PY) -m pip --disable-pip-version-check --quiet
 
 help: ## List what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +38,11 @@ test-agents: .venv/.installed-dev ## Drive real agents from npm through a runnin
 	@$(PY) scripts/agents_install.py $(AGENTS)
 	AGENTS="$(AGENTS)" $(PY) -m pytest -m agents $(ARGS)
 
+test-oldest: ## Run the tests with the oldest versions of libraries that pyproject.toml allows
+	@PYTHON="$(PYTHON)" sh scripts/make-venv .venv-oldest
+	@sh scripts/install .venv-oldest oldest
+	.venv-oldest/bin/python -m pytest -m "not agents and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
+
 test-channels: .venv/.installed-dev ## Drive the channels against real servers: Synapse, Prosody, Dovecot (CHANNELS="matrix xmpp" to choose)
 	@$(PY) scripts/channels_install.py $(CHANNELS)
 	CHANNELS="$(CHANNELS)" $(PY) -m pytest -m channels $(or $(ARGS),$(SIDE_BY_SIDE))
@@ -52,11 +56,15 @@ prove-quick: .venv/.installed-proof ## Run a sample of each part of the proof, u
 mutants: .venv/.installed-proof ## Prove the proof: each planted fault is caught (ARGS="--only NAME" to choose)
 	$(PY) -m proof mutants $(ARGS)
 
-wheel: .venv/.created ## Build dist/semel-*.whl
-	$(PIP) wheel --no-deps --wheel-dir dist .
+wheel: .venv/.installed ## Build dist/semel-*.whl
+	$(PY) -m pip --disable-pip-version-check --quiet wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+lock: .venv/.created ## Choose the newest versions of what these targets install anew (constraints/)
+	@$(PY) -m pip --disable-pip-version-check --quiet install uv
+	@sh scripts/lock $(BIN)/uv
 
 clean: ## Remove what the other targets made (never your data)
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .agents .servers
+	rm -rf .venv .venv-oldest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .agents .servers
 
 # A stamp is made only after its command succeeded, so an interrupted set-up is done again;
 # a .venv whose python went away with an upgrade of the system is made again too.
@@ -65,17 +73,17 @@ clean: ## Remove what the other targets made (never your data)
 	@PYTHON="$(PYTHON)" sh scripts/make-venv .venv
 	@touch $@
 
-.venv/.installed: .venv/.created pyproject.toml
+.venv/.installed: .venv/.created pyproject.toml constraints/run.txt
 	@echo "Installing Semel into .venv ..."
-	@$(PIP) install --editable .
+	@sh scripts/install .venv run
 	@touch $@
 
-.venv/.installed-dev: .venv/.created pyproject.toml
+.venv/.installed-dev: .venv/.created pyproject.toml constraints/dev.txt
 	@echo "Installing Semel and its development tools into .venv ..."
-	@$(PIP) install --editable '.[dev]'
+	@sh scripts/install .venv dev
 	@touch $@ .venv/.installed
 
-.venv/.installed-proof: .venv/.installed-dev
+.venv/.installed-proof: .venv/.installed-dev constraints/proof.txt
 	@echo "Installing what the proof needs into .venv ..."
-	@$(PIP) install --editable '.[dev,proof]'
+	@sh scripts/install .venv proof
 	@touch $@
