@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """One line on what was skipped and why, however many tests that were."""
+    reasons = Counter(_skip_reason(report) for report in terminalreporter.stats.get("skipped", []))
+    if reasons:
+        counts = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"skipped {reasons.total()} tests ({counts})", yellow=True)
     if config.stash.get(_SKIPPED, 0):
         terminalreporter.section("a skipped test is a failure in CI", red=True)
 
@@ -25,15 +31,30 @@ SERVERS = {"synapse": "matrix", "prosody": "xmpp", "mail_server": "email"}
 """The fixtures of tests/servers, and for which channel each is (`make test-channels CHANNELS="matrix"`)."""
 
 
+def _skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return reason.removeprefix("Skipped: ")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        pytest.skip("only root can be two users, or mount")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of channels that were not chosen are left out, not skipped."""
+    """Tests that were not chosen are left out, not skipped: LEFT_TO_ROOT=1, CHANNELS="matrix xmpp"."""
+    if os.environ.get("LEFT_TO_ROOT"):
+        _deselect(config, items, {item for item in items if item.get_closest_marker("root")})
     chosen = set(os.environ.get("CHANNELS", "").split())
     if not chosen:
         return
     needs = {item: {SERVERS[name] for name in getattr(item, "fixturenames", ()) if name in SERVERS} for item in items}
-    left_out = [item for item in items if needs[item] and not needs[item] <= chosen]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    _deselect(config, items, {item for item in items if needs[item] and not needs[item] <= chosen})
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 _SKIPPED = pytest.StashKey[int]()

@@ -7,10 +7,12 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "semel"
@@ -29,7 +31,9 @@ def test_make_without_a_target_lists_all_of_them() -> None:
 
 
 def test_ci_runs_what_a_person_runs() -> None:
-    assert re.search(r"^make test$", (ROOT / ".ci" / "run").read_text(), re.M)
+    script = (ROOT / ".ci" / "run").read_text()
+    assert re.search(r"^as_new_user env LEFT_TO_ROOT=1 make test$", script, re.M)
+    assert re.search(r"^make test .*-m root", script, re.M), "what a new user's run leaves out"
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
@@ -112,12 +116,54 @@ def test_the_wheel_holds_every_file_of_the_package_and_works_from_there(tmp_path
     assert "semel = semel.faces.cli:main" in zipfile.ZipFile(wheel).read(entry).decode()
 
 
+def run_tests(folder: Path, *args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
+    kept = {key: value for key, value in os.environ.items() if key != "CI"}
+    return subprocess.run(run, env={**kept, **env}, capture_output=True, text=True, check=False, cwd=folder)
+
+
 def test_in_ci_a_skipped_test_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (tmp_path / "test_it.py").write_text("import pytest\ndef test_it(): pytest.skip('no tool')\n")
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    env = {key: value for key, value in os.environ.items() if key != "CI"}
-    alone = subprocess.run(run, env=env, capture_output=True, text=True, check=False, cwd=tmp_path)
-    in_ci = subprocess.run(run, env={**env, "CI": "true"}, capture_output=True, text=True, check=False, cwd=tmp_path)
+    alone, in_ci = run_tests(tmp_path, tmp_path), run_tests(tmp_path, tmp_path, CI="true")
     assert (alone.returncode, in_ci.returncode) == (0, 1)
+    assert "skipped 1 tests (1: no tool)" in alone.stdout
     assert "a skipped test is a failure in CI" in in_ci.stdout
+
+
+def test_without_a_browser_its_tests_are_skipped_in_one_line(tmp_path: Path) -> None:
+    pages = [ROOT / "tests/http/test_http_search.py", ROOT / "tests/http/test_http_page_odd.py"]
+    done = run_tests(ROOT, *pages, PATH=str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if "chromium" in line)
+    assert re.match(r"skipped \d\d? tests \(\d+: chromium is not installed \(Debian: ", line)
+
+
+LOCKED = sorted((ROOT / "constraints").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", LOCKED, ids=lambda path: path.stem)
+def test_what_is_installed_is_named_by_version_and_hash_and_by_no_index(path: Path) -> None:
+    text = path.read_text()
+    requirements = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", text, flags=re.M)).splitlines()
+    assert requirements
+    assert [
+        line for line in requirements if not re.match(r"[a-z0-9-]+==[\w.]+ .*--hash=sha256:[0-9a-f]{64}$", line)
+    ] == []
+    assert "://" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "extras"),
+    [("run", []), ("dev", ["dev"]), ("proof", ["dev", "proof"]), ("oldest", ["dev", "model", "xmpp", "email"])],
+)
+def test_what_is_installed_is_what_the_package_asks_for(name: str, extras: list[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    asked = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    asked += [each for extra in extras for each in project["project"]["optional-dependencies"][extra]]
+    pinned: dict[str, list[Requirement]] = {}
+    for line in re.findall(r"^[a-z0-9-]+==.*?(?= \\)", (ROOT / "constraints" / f"{name}.txt").read_text(), re.M):
+        pinned.setdefault(Requirement(line).name, []).append(Requirement(line))
+    for requirement in map(Requirement, asked):
+        versions = [str(pin.specifier).removeprefix("==") for pin in pinned[requirement.name]]
+        assert all(map(requirement.specifier.contains, versions)), f"{requirement}: run `make lock`"

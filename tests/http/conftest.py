@@ -13,7 +13,7 @@ from semel.faces.http import Settings, make_app, serve
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from browser import Browser
+from browser import Browser, missing
 from http_house import TOKEN, House, client_of
 from live_house import LiveHouse, visit
 from memory_gateway import MemoryGateway
@@ -45,6 +45,8 @@ async def house(gateway: MemoryGateway, settings: Settings) -> AsyncIterator[Hou
 
 @pytest.fixture(scope="session")
 def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if why := missing():
+        pytest.skip(why)
     with Browser(tmp_path_factory.mktemp("profile")) as opened:
         yield opened
 

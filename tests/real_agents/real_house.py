@@ -120,7 +120,8 @@ class House:
             with contextlib.suppress(OSError):
                 command = (each / "cmdline").read_bytes().split(b"\0")
                 parent = int((each / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == self.process.pid and b"semel" not in b" ".join(command[:4]):
+                ours = any(word == b"semel-guard" or word.startswith(b"semel.") for word in command[:4])
+                if parent == self.process.pid and not ours:
                     found.append(int(each.name))
         assert len(found) == 1, found
         return found[0]

@@ -31,7 +31,6 @@ from semel.tools.exec.watch import adopt
 NOBODY = 65534
 SECRET = "the-owners-token-0123456789"
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who holds a socket")
-TWO = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
 
 LISTEN = """
 import os, socket, sys
@@ -105,7 +104,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @LINUX
-@TWO
+@pytest.mark.root
 def test_what_took_the_port_of_a_dead_gateway_gets_neither_token_nor_report(
     cli: Cli, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -229,7 +228,7 @@ def plant(place: Path, to: dict[str, str]) -> Path:
     return place
 
 
-@TWO
+@pytest.mark.root
 def test_a_data_directory_of_another_user_has_no_run_reported_and_none_begun(
     cli: Cli, catcher: tuple[int, list[bytes]]
 ) -> None:
@@ -252,12 +251,13 @@ def test_a_data_directory_of_another_user_has_no_run_reported_and_none_begun(
     assert not catcher[1] and not mark.exists() and (run / "exec.finished.json").exists()
 
 
-@pytest.mark.parametrize("doing", ["run", "run.json", "exec.finished.json", "link", "file link", "writable"])
+ROOTS = [pytest.param(doing, marks=pytest.mark.root) for doing in ("run", "run.json", "exec.finished.json")]
+
+
+@pytest.mark.parametrize("doing", [*ROOTS, "link", "file link", "writable"])
 def test_a_run_that_others_could_have_made_is_named_and_not_reported(
     cli: Cli, catcher: tuple[int, list[bytes]], doing: str
 ) -> None:
-    if doing in ("run", "run.json", "exec.finished.json") and os.geteuid() != 0:
-        pytest.skip("only root can be two users")
     to = {
         "data_dir": str(cli.data),
         "token_file": str(cli.data / "owner.token"),
@@ -349,7 +349,7 @@ def test_every_folder_that_exec_makes_is_closed_to_others(cli: Cli) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in (fresh, *folders, *loose)} == {0o700}
 
 
-@TWO
+@pytest.mark.root
 @pytest.mark.parametrize("doing", ["all", "gateway.json", "owner.token"])
 def test_an_address_or_token_that_another_user_made_is_not_believed(
     cli: Cli, catcher: tuple[int, list[bytes]], doing: str
@@ -402,7 +402,7 @@ def test_a_token_file_that_others_can_write_is_not_shown_to_anybody(cli: Cli) ->
         owned.read(cli.home / "pipe")
 
 
-@TWO
+@pytest.mark.root
 def test_a_gateway_does_not_start_with_a_token_that_another_user_made(tmp_path: Path) -> None:
     owner_token(tmp_path)
     another_users(tmp_path / "owner.token")
