@@ -213,9 +213,16 @@ class House:
         self.telling.get(session, set()).difference_update(seqs)
 
     def seen(self, result: T) -> T:
-        """What a transaction came to; watchers were told."""
+        """What a transaction came to; watchers were told, and its echoes are held against what stood at that moment."""
         self.tell()
+        self._judge_echoes()
         return result
+
+    def _judge_echoes(self) -> None:
+        """Law 5 speaks of the moment of judging: an original may fall in the next transaction of the same step."""
+        claims = self.ledger.claims()
+        _echoes(claims, self.judged)
+        self.judged = max((claim.id for claim in claims), default=0)
 
     def to(self, key: str, steers: bool = False) -> hear.To:
         return hear.To(key, "main", HOMES[key], pause=PAUSES.get(key, AT_ONCE), steers=steers)
@@ -271,7 +278,6 @@ class House:
         self._received(claims)
         _said_again(claims)
         _echoes(claims, self.judged)
-        self.judged = max((claim.id for claim in claims), default=0)
         _whole(self.ledger, claims)
         _reserved(self.ledger, claims)
         _outputs(self.ledger)
@@ -335,7 +341,7 @@ def _said_again(claims: list[Claim]) -> None:
 def _echoes(claims: list[Claim], judged: int) -> None:
     """Law 5: an echo is of the same text, said there before, in the same root.
 
-    Of claims after `judged`, which were made in this step, the original stands: it may fall later.
+    Of claims after `judged`, which the newest transaction made, the original stands: it may fall later.
     """
     known = {claim.id: claim for claim in claims}
     for claim in claims:

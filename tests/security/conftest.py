@@ -22,5 +22,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A real gateway with the demo agent, a channel that hears, a node, and secrets in its environment."""
     with receiver() as rx:
         config = CONFIG.replace("URL", rx.url)
-        with opened(House(tmp_path_factory.mktemp("attacked"), config, env=dict(ENVIRONMENT))) as one:
+        with opened(
+            House(tmp_path_factory.mktemp("attacked"), config, env={**ENVIRONMENT, "SEMEL_DUMPABLE": "0"})
+        ) as one:
             yield one

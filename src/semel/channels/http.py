@@ -56,12 +56,12 @@ class Answer:
 def is_public(address: str) -> bool:
     """Whether an address is outside of loopback, private, link-local and other special ranges.
 
-    An IPv6 address that carries an IPv4 address is public if both are (RFC 4291, 6052, 3056, 4380, 5214); a mapped one
-    is what the carried one is.
+    An IPv6 address that carries an IPv4 address is public if both are (RFC 4291, 6052, 4380, 5214); a mapped or a 6to4
+    one (RFC 3056; Python's versions differ in `is_global` of it) is what the carried one is.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
     carried = _carried(ip)
-    alone = isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None
+    alone = isinstance(ip, ipaddress.IPv6Address) and (ip.ipv4_mapped or ip.sixtofour) is not None
     return all(map(_is_outside, carried if alone else (ip, *carried)))
 
 

@@ -28,7 +28,6 @@ _WORD = re.compile(r"</?(?:message|internal)(?=[\s/>])", _FLAGS)
 _OPEN = re.compile(rf"<(message|internal)((?:\s++{_NAME}(?:\s*+=\s*+(?:{_VALUE}))?+)*+)\s*+(/?)>", _FLAGS)
 _CLOSE = re.compile(r"</(message|internal)\s*+>", _FLAGS)
 _ATTRIBUTE = re.compile(rf"({_NAME})(\s*+=\s*+({_VALUE}))?", _FLAGS)
-_UNFINISHED = re.compile(r"</?\w+(?:[^<>\"']|\"[^\"<]*+\"|'[^'<]*+')*+(?:\"[^\"<]*+|'[^'<]*+)?\Z", re.ASCII)
 _ATTEMPT = re.compile(rf"<(message|internal)\s++{_NAME}\s*+=", _FLAGS)
 _ENTITY = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|(amp|lt|gt|quot|apos));")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
@@ -68,11 +67,27 @@ def read_tag(text: str, at: int, final: bool) -> Tag | _More | None:
         return _opening(found)
     if found := _CLOSE.match(window):
         return Tag(found[0], _name(found[1]), "close")
-    if waits and _UNFINISHED.match(window):
+    if waits and _is_unfinished(window):
         return _MORE
     if found := _ATTEMPT.match(window):
         return Tag(found[0], _name(found[1]), "broken", why="the tag cannot be read")
     return None
+
+
+def _is_unfinished(window: str) -> bool:
+    """Whether more characters could end the tag that begins here: no `>` and no other `<` stands outside of quotes.
+
+    Written out: one regular expression for it, with possessive groups, finds nothing on CPython 3.11.0 to 3.11.4.
+    """
+    quote = ""
+    for char in window[1:]:
+        if char == "<" or (char == ">" and not quote):
+            return False
+        if char == quote:
+            quote = ""
+        elif not quote and char in "\"'":
+            quote = char
+    return True
 
 
 def _opening(found: re.Match[str]) -> Tag | None:
