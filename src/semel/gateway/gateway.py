@@ -48,7 +48,7 @@ from semel.gateway.views import Views
 from semel.law.busy import MODES
 from semel.law.busy import Busy as Mode
 from semel.law.echo import QUIET_WORD
-from semel.ledger import entries, startup
+from semel.ledger import entries, restored, startup
 from semel.ledger import spawns as spawn_rows
 from semel.ledger.commands import KIND as COMMAND
 from semel.ledger.hear import PEOPLES
@@ -149,6 +149,7 @@ class Gateway(Views, Sessions, Archive):
 
     async def start(self) -> None:
         """Recover what a dead gateway left, then hear, think and speak."""
+        await self._settle_copy()
         await asyncio.to_thread(files.clear_drafts, self.blobs)
         await self._end_strangers()
         await self.people.start()
@@ -174,6 +175,19 @@ class Gateway(Views, Sessions, Archive):
         searching.add_done_callback(_noted)
         self._tasks.append(searching)
         log.info("gateway started", unfinished=len(todo))
+
+    async def _settle_copy(self) -> None:
+        """Law 14: a ledger that was put back from a copy is settled before anything else."""
+        if await self.record.read(restored.is_copy):
+            done = await self.record.write(restored.settle)
+            if done is not None:
+                log.warning(
+                    "the ledger was put back from a copy: what may have happened since is not done again",
+                    copied=restored.utc(done.copied), parts=done.parts, unanswered=done.unanswered,
+                )  # fmt: skip
+        before = await self.record.read(restored.last)
+        self.schedules.doubtful_until = self.jobs.doubtful_until = before
+        self.hearing.doubt(before)
 
     async def _keep_time(self) -> None:
         """Schedules and heartbeats run from here on; what was missed is made up for by their policies."""

@@ -47,6 +47,11 @@ class Hearing:
         """What a dead gateway had received, and whose message was never put, may go. Before anything is heard."""
         await self.inbox.record.write(rows.clean)
 
+    def doubt(self, until: int) -> None:
+        """What a platform tells of until then (ms) may have been answered before the ledger was put back (Law 14)."""
+        for inbox in self.inboxes.values():
+            inbox.doubtful_until = until
+
     def start(self) -> list[asyncio.Task[None]]:
         """Every channel hears from here on."""
         return [asyncio.create_task(self._keeper(name).run(), name=f"channel {name}") for name in self.channels]

@@ -75,6 +75,7 @@ class InboxOf:
         self._kick = kick
         self._channels = tuple(channels)
         self._numbered = numbered
+        self.doubtful_until = 0  # ms: what was done until then may have been answered already (Law 14)
 
     def __repr__(self) -> str:
         return f"<InboxOf {self._channel}, {self.receiving!r}>"
@@ -137,6 +138,8 @@ class InboxOf:
             self._seen.count(f"refused:{verdict.refused}")
             into.unused += files
             return
+        if why is None and 0 < what.at * 1000 <= self.doubtful_until:  # heard again: recorded, and nothing is done
+            verdict = replace(verdict, wakes=False, command=None)
         if why is None and what.kind == "echo" and what.of:
             into.items.append(rows.Echo(scrub(what.key), str(what.of)))
             return

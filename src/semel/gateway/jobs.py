@@ -51,6 +51,7 @@ class Jobs:
         self._look = asyncio.Event()
         self._resumed = asyncio.Event()  # what earlier gateways left is reported
         self._stopped = False
+        self.doubtful_until = 0  # ms: what was asked for until then may have run, and its reports are lost (Law 14)
 
     def __repr__(self) -> str:
         return f"<Jobs {len(self._starting)} starting>"
@@ -205,15 +206,24 @@ class Jobs:
             await asyncio.to_thread(orphan.release, heard)
 
     async def _never_started(self, row: Row) -> None:
-        """Its row was committed, and the gateway died before anything else was done: so it did nothing at all."""
-        name = f", {row.name}" if row.name else ""
+        """Its row was committed, and the gateway died before anything else was done: so it did nothing at all.
+
+        Where the ledger was put back from a copy, it may have run since, and its reports went with what was replaced.
+        """
+        name, doubtful = f", {row.name}" if row.name else "", row.at <= self.doubtful_until
         text = (
             f"`{row.command}` was not started (background job {row.run}{name}): the gateway ended before it came to "
             "it. Nothing of it was run."
         )
+        if doubtful:
+            text = (
+                f"It is not known what became of `{row.command}` (background job {row.run}{name}): the ledger was put "
+                "back from a copy that was made before it ended. It may have run to its end."
+            )
         await self._report(
-            row.key, "exec.lost", text, key=f"{row.run}:exec.lost", data={"run": row.run, "running": False}
-        )
+            row.key, "exec.lost", text, key=f"{row.run}:exec.lost", data={"run": row.run, "running": False},
+            wakes=False if doubtful else None,
+        )  # fmt: skip
 
 
 def lines(found: Sequence[Json], now: int) -> str:

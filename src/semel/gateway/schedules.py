@@ -43,6 +43,7 @@ class Schedules:
         self._target = target
         self._agent = agent  # whose own sessions of schedules are
         self._changed = asyncio.Event()
+        self.doubtful_until = 0  # ms: what was due until then may have fired before the ledger was put back (Law 14)
 
     # ------------------------------------------------------------ the timer
 
@@ -76,7 +77,7 @@ class Schedules:
 
     async def _fire(self, row: Row, now: int) -> None:
         try:
-            what, following = await asyncio.to_thread(_decide, row, now)
+            what, following = await asyncio.to_thread(_decide, row, now, self.doubtful_until)
             woken = await self.record.write(rows.fire, row, self._to(row.name, row.session), what, following)
         except LedgerError:
             raise
@@ -195,9 +196,12 @@ class Schedules:
         return rows.Told(name, key, text, form, spec.strip(), tz, downtime, by, due)  # type: ignore[arg-type]
 
 
-def _decide(row: Row, now: int) -> tuple[schedule.Firings, int | None]:
+def _decide(row: Row, now: int, doubtful_until: int) -> tuple[schedule.Firings, int | None]:
     """What of a schedule fires now, and when it is due next. Computed off the loop."""
     series = schedule.read(row.form, row.spec, zone(row.tz), row.anchor // 1000)
+    if row.due <= doubtful_until:
+        until = doubtful_until // 1000
+        return schedule.doubtful(series, row.due // 1000, until), series.next(until)
     return schedule.due_now(series, row.due // 1000, now, row.downtime), series.next(now)
 
 

@@ -18,6 +18,7 @@ Rules, in prose:
   nobody: where another part is held, it is dropped in the same step.
 - `sent`, `held`, `rejected` and `dropped` have left the line: later parts go on. A resend joins the tail,
   marked.
+- A ledger that was put back from a copy knows less than its platforms: whatever was in line is `unknown` (Law 14).
 - A platform may tell later that a message failed which it took (a mail that bounces). The receipt was no lie, so the
   part stays `sent`, with the remark that it *failed later*; people and the agent are told as of a rejection, once.
 
@@ -182,6 +183,11 @@ def failed_later(state: State) -> tuple[Event, ...] | None:
     if state == "sent":
         return ()
     return ("found",) if "found" in TABLE[state] else None
+
+
+def doubted(state: State) -> tuple[Event, ...]:
+    """What becomes of a part in line where it may have left without a trace: the ledger was put back from a copy."""
+    return {"queued": ("departs", "silence"), "sending": ("silence",)}.get(state, ())  # type: ignore[return-value]
 
 
 def not_sent(rules: Rules, *, doubt: bool, attempts: int, since: int, now: int, wait: int = 0) -> Event:

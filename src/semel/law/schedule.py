@@ -247,6 +247,13 @@ class Firings:
     fire: tuple[int, ...]
     missed: int = 0
     more: bool = False
+    doubtful: bool = False  # those may have fired before the ledger was put back
+
+
+def doubtful(schedule: Schedule, due: int, until: int) -> Firings:
+    """What was due before the ledger was put back may have fired: nothing is fired on a guess (Law 14)."""
+    found, more = newest(schedule, due, until, MADE_UP)
+    return Firings((), len(found), more, doubtful=True)
 
 
 def due_now(schedule: Schedule, due: int, now: int, downtime: Downtime) -> Firings:

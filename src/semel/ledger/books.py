@@ -44,6 +44,7 @@ LAWS = {
     "book_job_ends": "a job that is over was told so by one event",
     "book_answered_knowingly": "an answered request had reached the face that answered it",
     "book_numbers": "a number that people were shown is never used again",
+    "book_restored": "a ledger that was put back sends nothing on a guess",
     "book_root": "at most three attempts share a root, one of them not lost",
 }
 

@@ -7,7 +7,7 @@ here its effects become rows, together with the notices and with what watchers w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from semel.law import backoff
@@ -151,6 +151,10 @@ def _settle(
     tx: Tx, row: Row, rules: law.Rules, sends: list[Departure], looks: list[Departure], channels: Collection[str]
 ) -> None:
     first = row.first if row.first is not None else row.at
+    if _cannot_fill(tx, row):
+        # It may have left as an edit of what was reserved for it; a post is another message, and no key folds the two.
+        _as_post(tx, row, entries.load(row.op))
+        row, rules = parts.get(tx, row.id), replace(rules, key_life=0)
     match law.resolve(rules, first=first, now=tx.now, kind=_kind(row)):
         case "look":
             tx.run("part_wait", id=row.id, due=PARKED)
@@ -164,6 +168,12 @@ def _settle(
             sends.append(_leave(tx, row, "again"))
         case "again" | "repeat" as event:
             sends.append(_leave(tx, row, event))
+
+
+def _cannot_fill(tx: Tx, row: Row) -> bool:
+    """Whether it is to fill a reserved message whose platform id nobody knows."""
+    op = entries.load(row.op)
+    return bool(op.get("fill")) and tx.value("part_receipt", id=op["target_part"]) is None
 
 
 def _kind(row: Row) -> str:

@@ -171,12 +171,15 @@ def _firing(row: Row, at: int, what: Firings | None) -> hear.Event:
 
 def _missed(name: str, policy: str, what: Firings) -> str:
     """What is not made up for is told, not dropped in silence."""
-    if policy == "all":
+    if policy == "all" and not what.doubtful:
         most = len(what.fire)
         note = f"Schedule {name}: more than {most} firings were missed; the newest {most} are made up."
         return note if what.more else ""
     if not what.missed:
         return ""
+    if what.doubtful:
+        many = f"{'more than ' if what.more else ''}{what.missed} firing{'s' if what.missed > 1 else ''}"
+        return f"Schedule {name}: {many} may have happened before the ledger was put back; none is made up for."
     many = f"{'more than ' if what.more else ''}{what.missed} firing{'s were' if what.missed > 1 else ' was'} missed"
     return f"Schedule {name}: {many}; " + ("one makes up for all." if policy == "once" else "they are skipped.")
 

@@ -10,6 +10,15 @@ CREATE TABLE ledger(
   at INTEGER NOT NULL
 ) STRICT;
 
+-- Each time the ledger was put back from a copy and settled (Law 14).
+CREATE TABLE restore(
+  incarnation INTEGER PRIMARY KEY, -- the life of the ledger that began with it
+  copied INTEGER NOT NULL,         -- when the copy was made; where that is not known, when something was last recorded in it
+  at INTEGER NOT NULL,             -- when it was settled: what people did before may have been answered already
+  part INTEGER NOT NULL,           -- the newest part of the copy
+  turn INTEGER NOT NULL            -- and its newest turn
+) STRICT;
+
 -- One conversation with one agent.
 CREATE TABLE session(
   id INTEGER PRIMARY KEY,

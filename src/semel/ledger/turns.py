@@ -341,7 +341,7 @@ def close_shown(tx: Tx, session: int, turn: Row) -> None:
     """Law 6: what was shown before an agent died is an entry, marked partial, and has its claim."""
     close_entries(tx, session, turn.id)
     for i in tx.all("items_live", session=session):
-        entries.set_item(tx, i.id, live=False, body=_interrupted(i))
+        entries.set_item(tx, i.id, live=False, body=interrupted(i))
         requests.tell_withdrawn(tx, i)
 
 
@@ -366,7 +366,7 @@ def close_reserved(tx: Tx, session: Row, root: int | None) -> None:
         reserve.close(tx, root)
 
 
-def _interrupted(item: Row) -> dict[str, Any]:
+def interrupted(item: Row) -> dict[str, Any]:
     if item.kind == "permission":  # a question that was asked stays: its answer is an event, not a reply
         return {"state": "cancelled"}
     return {"status": "failed", "lost": True} if item.kind == "tool" else {}

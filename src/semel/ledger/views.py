@@ -16,6 +16,9 @@ from semel.ledger.sql import Row, Tx
 
 Json = dict[str, Any]
 
+LIFE_BITS = 32
+"""Above these bits of a rev stands how often the ledger was put back: a rev of an earlier life leads nowhere here."""
+
 
 def entry_json(tx: Tx, row: Row) -> Json:
     """One entry, as faces and the API show it. `at` is in ms; absent fields are false or none."""
@@ -178,7 +181,7 @@ def since(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, lis
         return None
     rows = tx.all("entries_after", session=session, after=after, limit=limit)
     items = tx.all("items_after", session=session, after=after, limit=limit)
-    if len(rows) + len(items) >= limit or after > head.rev:
+    if len(rows) + len(items) >= limit or after > head.rev or after >> LIFE_BITS != head.rev >> LIFE_BITS:
         return None
     out = [_entry_since(tx, r, after) for r in rows] + [_item_since(tx, r, after) for r in items]
     out.sort(key=lambda c: int(c["rev"]))

@@ -174,6 +174,13 @@ WHERE t.evidence IN ('said', 'asked', 'echo', 'notice') AND instr(s.home, ':') >
   AND NOT EXISTS(SELECT 1 FROM part p JOIN entry d ON d.session = t.session AND d.role = 'notice'
     WHERE p.claim = o.id AND (d.seq <= s.erased OR d.more ->> 'part' = p.id))
 
+-- name: book_restored
+-- of what was in line or ran when the ledger was put back, nothing leaves undoubted or runs on. To be in doubt counts as an attempt
+SELECT r.incarnation, p.id AS part, NULL AS turn, p.state FROM restore r JOIN part p ON p.id <= r.part
+WHERE p.state IN ('queued', 'sending') AND p.attempts = 0 AND p.marked = 0
+UNION ALL
+SELECT r.incarnation, NULL, t.id, t.state FROM restore r JOIN turn t ON t.id <= r.turn WHERE t.state = 'running'
+
 -- name: book_job
 -- a job is over if, and only if, its end was heard, or it could not be started
 SELECT j.run, j.state, j.event FROM job j LEFT JOIN event e ON e.id = j.event

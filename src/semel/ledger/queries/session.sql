@@ -11,8 +11,9 @@ SELECT id, key, agent, home, title, chapter, epoch, seq, numbers, rev, wake_at, 
 FROM session WHERE id = :id
 
 -- name: session_add
--- a new session; home is fixed here
-INSERT INTO session(key, agent, home, at) VALUES(:key, :agent, :home, :at) RETURNING id
+-- a new session; home is fixed here. Its revs begin where those of this life of the ledger do
+INSERT INTO session(key, agent, home, at, rev) VALUES(:key, :agent, :home, :at, (SELECT incarnation - 1 FROM ledger WHERE one = 1) << 32)
+RETURNING id
 
 -- name: session_list
 -- newest sessions first, with a page size; archived and deleted ones are left out
