@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from careless import rig_with
+from rig_pigeon import PLUGIN, PigeonRig
 
-from semel.testing.conformance import ConformanceError, Rig, checks
+from semel.testing.conformance import ConformanceError, Rig, checks, storm
 
 TWICE = "they would see it twice"
 MISTAKES = {
@@ -56,3 +57,14 @@ async def test_a_channel_without_a_mistake_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 async def test_each_wrong_name_for_an_outcome_is_caught(mistake: str, tmp_path: Path) -> None:
     assert MISTAKES[mistake] in await _held(rig_with(mistake), tmp_path)
+
+
+class CarelessPigeonRig(PigeonRig):
+    kind = "careless-pigeon"
+    paths = (PLUGIN, PLUGIN.with_name("plugin_careless"))
+
+
+@pytest.mark.storm
+async def test_a_small_storm_catches_a_5xx_that_is_called_not_sent(tmp_path: Path) -> None:
+    with pytest.raises(ConformanceError, match="people see some messages twice"):
+        await storm(CarelessPigeonRig(), tmp_path, messages=24, kills=1)

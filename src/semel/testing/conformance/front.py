@@ -44,5 +44,6 @@ async def network(rig: Rig) -> AsyncIterator[Network]:
         proxies: dict[str, Proxy] = {}
         for name, front in rig.fronts().items():
             proxy = HttpProxy(front) if isinstance(front, HttpFront) else TcpProxy(front)
+            proxy.losses = tuple(loss for loss in proxy.losses if loss.status not in rig.not_accepted)
             proxies[name] = await stack.enter_async_context(proxy)
         yield Network(proxies)

@@ -15,6 +15,8 @@ HOPS = frozenset({"connection", "content-length", "transfer-encoding", "expect",
 """Headers that belong to one connection (RFC 9110, 7.6.1)."""
 REDIRECTED = "redirected=1"
 """In the query of where a redirect leads: the platform takes it there, too."""
+PAGE = b"<!doctype html><title>Welcome</title><p>Please log in to this network."
+"""What something before the platform answers with: no API's answer."""
 HEAD = 11
 """Bytes of an answer that breaks off at once: it ends inside the status."""
 
@@ -25,6 +27,7 @@ class HttpProxy(Proxy):
     def __init__(self, front: HttpFront) -> None:
         super().__init__(front.port)
         self._says = front.says
+        self.losses = (Fault(Strike.DROP), Fault(Strike.CUT_HEAD), Fault(Strike.STATUS, 502, 0, PAGE, True))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await read(reader)
@@ -39,10 +42,9 @@ class HttpProxy(Proxy):
             await gone(reader)
             return
         answer = await self._whole(request) if fault.reaches_platform else b""
+        self.dropped += fault in self.losses
         match fault.strike:
-            case Strike.DROP:
-                self.dropped += 1
-            case Strike.LOSE:
+            case Strike.DROP | Strike.LOSE:
                 pass
             case Strike.HANG | Strike.HANG_AFTER:
                 await gone(reader)

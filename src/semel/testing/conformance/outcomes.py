@@ -14,14 +14,13 @@ from pathlib import Path
 
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected
 from semel.testing.conformance.attempts import Alone, alone, meet
+from semel.testing.conformance.http_proxy import PAGE
 from semel.testing.conformance.proxy import Fault, Strike
 from semel.testing.conformance.rig import HttpFront, Rig, demand
 
 SECONDS = 7
 """What a "not now" asks for in its Retry-After."""
 SERVER_ERRORS = (500, 502, 503, 504)
-PAGE = b"<!doctype html><title>Welcome</title><p>Please log in to this network."
-"""What something before the platform answers with: no API's answer."""
 
 SENT, NOT_SENT, REJECTED, UNKNOWN = "a Receipt", "NotSent", "Rejected", "Unknown"
 

@@ -81,6 +81,7 @@ class Proxy(abc.ABC):
         self.dropped = 0
         self.followed = 0  # requests to where a redirect of ours led
         self.drops = 0.0  # the share of answers that are lost, where no fault is planned
+        self.losses: tuple[Fault, ...] = (Fault(Strike.DROP),)  # how; each of them reaches the platform
         self.dice = random.Random(0)
         self.plan: deque[Fault] = deque()  # for the next attempts, in order
         self.on_said: Callable[[], None] = lambda: None
@@ -139,7 +140,7 @@ class Proxy(abc.ABC):
         if self.plan:
             return self.plan.popleft()
         if self.dice.random() < self.drops:
-            return Fault(Strike.DROP)
+            return self.dice.choice(self.losses)
         return None
 
     @contextlib.asynccontextmanager

@@ -38,7 +38,7 @@ class Tally:
     arrived: int
 
     HEAD = (
-        "| channel | class | messages | kills | attempts | answers dropped | shown twice | lost | out of order | held "
+        "| channel | class | messages | kills | attempts | answers lost | shown twice | lost | out of order | held "
         "| of these arrived |\n|---|---|---|---|---|---|---|---|---|---|---|"
     )
 
