@@ -25,6 +25,7 @@ GUARDED = (
 )  # fmt: skip
 """Our tools that guard themselves (Laws 5, 10). `run_in_background` is none: a person is asked about its command."""
 NOBODY = "nobody could see it"  # who denied a request in a session without a home or watchers
+CROWDED = "too many requests of guests wait"  # who denied one of a turn that may not hold an agent any longer
 _SLOT = 1 << 40  # slots of permission items, away from those of the fold
 
 
@@ -43,7 +44,8 @@ class Permissions:
 
     `seen` tells whether anyone can see a request now; if nobody can, it is denied at once. `legs` gives the parts in
     which a text leaves for the session's home; none where it is shown there by being recorded. `approvals`: who may
-    answer there, beside the owner. `numbers`: the last number that people were shown in this session.
+    answer there, beside the owner. `numbers`: the last number that people were shown in this session. `may_wait`:
+    whether this turn may hold its agent until somebody answers; if not, its request is denied at once.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Permissions:
         legs: Callable[[str], tuple[Leg, ...]] = lambda text: (),
         approvals: Collection[str] = (),
         numbers: int = 0,
+        may_wait: Callable[[], bool] = lambda: True,
     ) -> None:
         self.conversation = conversation
         self.policy = policy
@@ -64,6 +67,7 @@ class Permissions:
         self.seen = seen
         self.legs = legs
         self.who = in_words(approvals)
+        self.may_wait = may_wait
         self.open: dict[int, Open] = {}
         self.stopped = False
         self._next = _SLOT
@@ -88,10 +92,11 @@ class Permissions:
         if self.policy in ("allow", "deny"):
             option = _option(request, self.policy)
             return self._at_once(request, option, slot, {**body, "state": "answered", "answer": option, "by": "policy"})
-        if not self.seen():
+        denied_by = NOBODY if not self.seen() else CROWDED if not self.open and not self.may_wait() else None
+        if denied_by is not None:
             option = _option(request, "deny")
             state = "cancelled" if option is None else "answered"
-            return self._at_once(request, option, slot, {**body, "state": state, "answer": option, "by": NOBODY})
+            return self._at_once(request, option, slot, {**body, "state": state, "answer": option, "by": denied_by})
         one = self.open[slot] = Open(request, slot)
         one.timer = asyncio.get_running_loop().call_later(
             self.deadline, self.expired, show.ItemSet(slot, {"state": "expired"}, live=False)

@@ -20,7 +20,7 @@ from semel.gateway.ends import again_in, as_told, notices, retry_notice, why
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.gateway.permissions import Permissions
 from semel.gateway.ports import Answered, Asked, Died, Signal, Update
-from semel.gateway.running import Deps, Lost, Mark, Withdrawn
+from semel.gateway.running import Deps, Lost, Mark, MayWait, Withdrawn, at_will, guests_of, resolve
 from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
 from semel.law import recall
@@ -44,7 +44,7 @@ Json = dict[str, Any]
 class Run:
     """A running turn."""
 
-    def __init__(self, deps: Deps, begun: Begun, live: Live) -> None:
+    def __init__(self, deps: Deps, begun: Begun, live: Live, may_wait: MayWait = at_will) -> None:
         self.deps = deps
         self.begun = begun
         self.live = live
@@ -76,8 +76,10 @@ class Run:
         agent = self.agent = deps.agents[begun.agent]
         self.permissions = Permissions(
             live.conversation, agent.permissions, deps.permission_deadline, self._expired, self._seen, self._legs_home,
-            agent.approvals, begun.numbers,
+            agent.approvals, begun.numbers, lambda: may_wait(self),
         )  # fmt: skip
+
+        self.guests = guests_of(begun.events)
 
     def __repr__(self) -> str:
         return f"<Run turn {self.begun.turn} of {self.begun.key}, attempt {self.begun.attempt}, {self.how}>"
@@ -254,7 +256,7 @@ class Run:
                 if marks or self._due():
                     await self._show()
             finally:
-                self._resolve(marks)
+                resolve(marks)
 
     def _closed(self, end: Answered | None, signal: Answered | Withdrawn) -> Answered | None:
         """One prompt less is open; how the turn ends so far: the last answer counts, a failure before all."""
@@ -297,12 +299,6 @@ class Run:
         while not queue.empty() and not isinstance(signals[-1], Answered | Died | Withdrawn):
             signals.append(queue.get_nowait())
         return signals
-
-    @staticmethod
-    def _resolve(marks: list[Mark]) -> None:
-        for mark in marks:
-            if not mark.done.done():
-                mark.done.set_result(None)
 
     def _due(self) -> bool:
         now = asyncio.get_running_loop().time()
@@ -490,7 +486,7 @@ class Run:
         while not self.live.signals.empty():
             signal = self.live.signals.get_nowait()
             if isinstance(signal, Mark):
-                self._resolve([signal])
+                resolve([signal])
             else:
                 kept.append(signal)
         for signal in kept:

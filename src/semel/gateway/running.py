@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from semel.gateway.places import Places
 from semel.gateway.previews import Previews
@@ -13,6 +14,8 @@ from semel.gateway.record import Record
 from semel.gateway.settings import AgentSettings
 from semel.gateway.typing import Typing
 from semel.law.echo import QUIET_WORD
+from semel.ledger.entries import part
+from semel.ledger.turns import Bound
 
 
 @dataclass
@@ -20,6 +23,13 @@ class Mark:
     """Put between signals: resolved once everything before it is committed."""
 
     done: asyncio.Future[None]
+
+
+def resolve(marks: Sequence[Mark]) -> None:
+    """Everything before these is committed."""
+    for mark in marks:
+        if not mark.done.done():
+            mark.done.set_result(None)
 
 
 class Withdrawn:
@@ -43,3 +53,19 @@ class Deps:
     kick: Callable[[], None] = lambda: None  # something may have to leave
     typing: Typing | None = None  # tells people at a chat home that an answer is on its way
     blobs: Path | None = None  # where received files are
+
+
+MayWait = Callable[[Any], bool]
+"""Whether a run may hold its agent while it waits for a permission."""
+
+
+def at_will(run: Any) -> bool:
+    return True
+
+
+def guests_of(events: Sequence[Bound]) -> frozenset[str]:
+    """The guests whose turn this is, by account; none, if anybody else asked for it, too."""
+    writers = [part(part(event.data, "data"), "from") for event in events]
+    if not writers or any(writer.get("role") != "guest" for writer in writers):
+        return frozenset()
+    return frozenset(f"{event.source} {writer.get('id')}" for event, writer in zip(events, writers, strict=True))

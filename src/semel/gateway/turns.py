@@ -21,6 +21,7 @@ from semel.gateway.run import Run
 from semel.gateway.running import Deps, Lost
 from semel.gateway.spawns import Live, Spawns
 from semel.law import turn as law
+from semel.law.people import may_hold_agent
 from semel.ledger import show, turns
 from semel.ledger.errors import LedgerError
 from semel.ledger.hear import Addressed
@@ -276,8 +277,15 @@ class Turns:
         finally:
             del self._starting[begun.session]
 
+    def _may_wait(self, run: Run) -> bool:
+        """Whether a run may hold its agent until a person answers: guests do not take every agent from the others."""
+        if not run.guests or not run.live.process:
+            return True
+        others = [one for one in self.runs.values() if one is not run and one.permissions.open and one.live.process]
+        return may_hold_agent(run.guests, [one.guests for one in others if one.guests], self.spawns.most)
+
     async def _with(self, live: Live, begun: Begun, fence: Fence) -> bool:
-        run = self.runs[begun.session] = Run(self.deps, begun, live)
+        run = self.runs[begun.session] = Run(self.deps, begun, live, self._may_wait)
         keep = False
         try:
             due = await self._ask(run, begun, fence, live)

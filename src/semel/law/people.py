@@ -78,6 +78,15 @@ def approves(role: Role, person: str, direct: bool, named: Collection[str]) -> b
     return (bool(person) and person in named) or (direct and role in named)
 
 
+def may_hold_agent(guests: Collection[str], others: Collection[Collection[str]], most: int) -> bool:
+    """Whether a turn of these guests may keep its agent while it waits for a permission, of `most` that may live.
+
+    `others`: the guests of each other turn that does. A guest holds one agent at most, and all guests together hold
+    half of them: whoever else writes meanwhile is served.
+    """
+    return len(others) < most // 2 and not any(set(guests) & set(other) for other in others)
+
+
 def in_words(named: Collection[str]) -> str:
     """Who may answer a request, for people."""
     others = sorted({"a member" if name == "member" else name for name in named if name not in ("owner", "guest")})
