@@ -135,3 +135,19 @@ def test_a_long_life_of_an_agent_makes_no_batch_dearer() -> None:
     one.take([Grew(3 * LATE - 1, "late"), Grew(0, "too late")])
     assert len(one.batch()) == 2
     assert one.batch() == []
+
+
+def test_a_call_id_of_an_earlier_turn_is_a_row_of_its_own_and_is_bound_again() -> None:
+    one = a_viewing(turn=1)
+    given = {"text": "hi"}
+    for slot in (1, 2):
+        one.begin(speech(), turn=slot)
+        fields = {"call": "call_1", "title": "send_message", "status": "pending", "input": given}
+        one.take([Began(slot, "tool", fields)])
+        assert one.match("send_message", given) == "call_1"
+        assert one.match("send_message", given) is None
+        assert one.turns["call_1"] == slot
+        one.take([Changed(slot, {"status": "no result"}), Ended(slot, {})])
+        assert not one.working()
+    opened = [op.slot for op in one.batch() if isinstance(op, show.ItemOpen)]
+    assert opened == [1, 2]

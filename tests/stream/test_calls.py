@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_help import call, content, folded, messages, response, result, run, say, terminal, tool
+from stream_help import call, content, folded, messages, response, result, run, say, terminal, tool, user
 
 from semel.law.stream import CAREFUL, PROFILES, Changed, Fold, Grew, Limits
 
@@ -236,7 +236,7 @@ def test_a_dead_agent_leaves_no_call_running_and_its_words_are_partial() -> None
 def test_an_agent_that_never_tells_results_has_finished_when_its_turn_has() -> None:
     turn = [{"_prompt": "go"}, call(), say("Done."), {"_end_turn": True}]
     assert tool(folded(turn, PROFILES["fast-agent"]))["status"] == "done"
-    assert tool(folded(turn))["status"] == "pending"
+    assert tool(folded(turn))["status"] == "no result"
 
 
 def test_what_an_agent_tells_after_its_turn_is_shown() -> None:
@@ -370,3 +370,97 @@ def test_what_was_replaced_is_replaced_for_whoever_applies_the_operations() -> N
     a_fold.update(result(content=content(OLD)))
     assert a_fold.update(result(content=content(NEW))) == [Changed(1, {"text": NEW})]
     assert a_fold.update(result(content=content(NEW))) == []
+
+
+def rows(updates: list[dict[str, Any]], name: str = "careful") -> list[tuple[str, str, str]]:
+    a_fold, board = run(updates, PROFILES[name])
+    items = [item for item in a_fold.items() if item.kind == "tool"]
+    assert all(item.id in board.ended for item in items), "each row is complete"
+    return [(item.fields["title"], item.fields["status"], item.text) for item in items]
+
+
+def turn(*updates: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"_prompt": "go"}, *updates, {"_end_turn": True}]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_same_call_id_in_a_later_turn_is_another_call(name: str) -> None:
+    def one(n: int) -> list[dict[str, Any]]:
+        out = {"rawOutput": {"output": f"out {n}"}}
+        return turn(call("call_1", title=f"Run {n}"), result("call_1", status="completed", **out))
+
+    assert rows([*one(1), *one(2), *one(3)], name) == [(f"Run {n}", "done", f"out {n}") for n in (1, 2, 3)]
+
+
+def test_an_update_that_begins_a_call_anew_is_another_call_and_a_late_one_is_not() -> None:
+    first = turn(call("c", title="A"), result("c", status="completed"))
+    again = turn(result("c", status="in_progress", title="B"), result("c", status="completed"))
+    assert rows([*first, *again]) == [("A", "done", ""), ("B", "done", "")]
+    late = turn(terminal("late", "c"), result("c", status="completed"))
+    assert rows([*first, *late]) == [("A", "done", "late")]
+
+
+def test_a_permission_for_an_id_of_an_earlier_turn_is_for_another_call() -> None:
+    a_fold = Fold()
+    for _ in range(2):
+        a_fold.prompt("go")
+        a_fold.permission({"toolCallId": "c", "title": "Run it"})
+        a_fold.update(result("c", status="completed"))
+        a_fold.end("end_turn")
+    assert [item.fields["status"] for item in a_fold.items() if item.kind == "tool"] == ["done", "done"]
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"fast-agent"}))
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+def test_a_call_without_a_result_ends_with_its_turn(name: str, status: str) -> None:
+    assert rows(turn(call(status=status), say("Well.", "m")), name) == [("Run", "no result", "")]
+    assert rows([*turn(call(status=status)), *turn(call(status=status))], name) == [("Run", "no result", "")] * 2
+
+
+def test_a_result_after_the_turn_still_counts() -> None:
+    updates = [*turn(call()), result(status="completed", content=content("x"))]
+    assert rows(updates) == [("Run", "done", "x")]
+
+
+def test_a_call_without_a_result_in_a_history_has_none() -> None:
+    told = [{**update, "_replay": True} for update in (call("a"), call("b", status="in_progress"))]
+    assert [row[1] for row in rows([*told])] == ["no result", "no result"]
+
+
+def test_ids_of_a_history_may_come_again_behind_the_next_message_of_a_person() -> None:
+    one = [user("go"), call("c", status="completed"), user("again"), call("c", title="Other", status="completed")]
+    assert rows([{**update, "_replay": True} for update in one]) == [("Run", "done", ""), ("Other", "done", "")]
+
+
+COMMAND = {"command": "rm -r build"}
+
+
+@pytest.mark.parametrize("request_first", [True, False])
+@pytest.mark.parametrize("fields", [{"rawInput": COMMAND}, {"title": "rm -r build"}])
+def test_a_request_under_an_id_of_its_own_is_for_the_call_that_says_the_same(
+    request_first: bool, fields: dict[str, Any]
+) -> None:
+    a_fold = Fold()
+    a_fold.prompt("go")
+    asks = {"toolCallId": "perm-1", "title": "execute", **fields}
+    for n in (1, 2):  # each request has a call of its own
+        if request_first:
+            a_fold.permission({**asks, "toolCallId": f"perm-{n}"})
+        a_fold.update(call(f"call-{n}", **fields))
+        if not request_first:
+            a_fold.permission({**asks, "toolCallId": f"perm-{n}"})
+        a_fold.update(result(f"call-{n}", status="completed", content=content(str(n))))
+    a_fold.end("end_turn")
+    items = [item for item in a_fold.items() if item.kind == "tool"]
+    assert [(item.fields["status"], item.text) for item in items] == [("done", "1"), ("done", "2")]
+
+
+def test_two_calls_that_say_the_same_are_two_if_one_was_asked_for_under_its_own_id() -> None:
+    a_fold = Fold()
+    a_fold.prompt("go")
+    a_fold.update(call("a", rawInput=COMMAND))
+    a_fold.permission({"toolCallId": "a", "rawInput": COMMAND})
+    a_fold.update(call("b", rawInput=COMMAND))
+    a_fold.permission({"toolCallId": "p", "rawInput": {"command": "other"}})
+    a_fold.end("end_turn")
+    assert len([item for item in a_fold.items() if item.kind == "tool"]) == 3

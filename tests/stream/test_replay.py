@@ -140,7 +140,8 @@ def test_a_call_left_open_in_the_history_is_not_left_running() -> None:
     a_fold = Fold()
     a_fold.update(call("old", status="in_progress"), replay=True)
     ended = a_fold.settle()
-    assert [type(op).__name__ for op in ended] == ["Ended"]
+    assert [type(op).__name__ for op in ended] == ["Changed", "Ended"]
+    assert [item.fields["status"] for item in a_fold.items()] == ["no result"]
 
 
 def test_what_the_record_has_from_before_is_not_shown() -> None:

@@ -177,6 +177,7 @@ class Viewing:
             self.outputs[slot] = Output()
             self.inputs[slot] = dict(fields)
             if name is not None:
+                self.taken.discard(str(name))  # of a call of an earlier turn, perhaps
                 self.calls[str(name)] = slot
                 self.turns[str(name)] = self.turn
         live = kind in ("tool", "thought", "plan")

@@ -34,7 +34,7 @@ class Folding {
   }
 }
 
-const STATUS = { pending: "waiting", running: "running", done: "", failed: "failed", cancelled: "cancelled" };
+const STATUS = { pending: "waiting", running: "running", done: "", failed: "failed", cancelled: "cancelled", "no result": "no result" };
 
 class ToolRow extends Folding {
   constructor(data, context) {

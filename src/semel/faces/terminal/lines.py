@@ -59,7 +59,7 @@ class Lines:
             text = f"{speaker(row)}: {body(row)}"
             sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
             sys.stdout.flush()
-        elif row["kind"] == "tool" and row.get("status") in ("done", "failed", "cancelled"):
+        elif row["kind"] == "tool" and row.get("status") in ("done", "failed", "cancelled", "no result"):
             self._tell(f"tool {row.get('title', '')}: {row['status']}")
         elif row["kind"] in ("permission", "ask") and row.get("state") == "open":
             self._options |= {label: (row["id"], option["optionId"]) for label, option in labelled(row)}

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 LINES = 6  # of a tool's output or a thought, until it is opened
 STATUS = {
     "pending": ("○", "dim"), "running": ("◐", "cyan"), "done": ("●", "green"),
-    "failed": ("✗", "red"), "cancelled": ("⊘", "yellow"),
+    "failed": ("✗", "red"), "cancelled": ("⊘", "yellow"), "no result": ("○", "yellow"),
 }  # fmt: skip
 STEP = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
 

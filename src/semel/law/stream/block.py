@@ -55,7 +55,7 @@ class Block(Node):
         if self.kind == THOUGHT:
             self.whole.append(text)
             if text.isspace() and "\n" in text:
-                self.section = Section()
+                self.section = Section(behind_newlines=True)
             elif self.section is not self.whole:
                 self.section.append(text)
 
@@ -70,9 +70,10 @@ class Block(Node):
 class Section:
     """The chunks of a part of a thought, as they came."""
 
-    __slots__ = ("longest", "pieces", "size")
+    __slots__ = ("behind_newlines", "longest", "pieces", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, behind_newlines: bool = False) -> None:
+        self.behind_newlines = behind_newlines
         self.pieces: list[str] = []
         self.size = 0
         self.longest = 0  # characters of its longest chunk
@@ -100,7 +101,7 @@ class Section:
         if is_retold(part, text):
             return new, True
         if is_glued(part, text):
-            return (new, False) if telling(core) or (new and len(self.pieces) == 1 < len(core)) else None
+            return (new, False) if telling(core) or (new and self.behind_newlines and len(core) > 1) else None
         ends = {part, core, part.lstrip(), part.rstrip()}
         if text not in ends and text.strip("\n") not in {each.strip("\n") for each in ends}:
             return None

@@ -2,17 +2,22 @@
 
 A final status (done, failed, cancelled) is final; what comes after it is kept and marked late. Output is one
 text (`output`), wherever the agent put it (`dialect`).
+
+An id names a call within its turn: the same id announced in a later turn is another call. A call that has no result
+when its turn ends has none ("no result"); a result that comes later still counts. A permission request under an id of
+its own belongs to the call with the same input (or title) in its turn, whichever comes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from .dialect import (
     CONTENT,
     DIRECT,
     FINAL,
+    NO_RESULT,
     STATUS,
     Snapshot,
     content_text,
@@ -31,12 +36,14 @@ from .profiles import Profile
 class Call(Node):
     """A tool call."""
 
-    __slots__ = ("output", "started")
+    __slots__ = ("asked", "output", "started", "turn")
 
     def __init__(self, id: int, fields: dict[str, Any], limits: Limits) -> None:
         super().__init__(id, "tool", fields)
         self.output = Output(limits)
         self.started = False  # is there a sign that it runs or ran?
+        self.asked = False  # is it known by a permission request alone?
+        self.turn = 0
 
     def __repr__(self) -> str:
         return f"<tool {self.id} {self.fields.get('status')} {self.output!r}>"
@@ -61,6 +68,8 @@ class Calls:
         self.known: dict[str, Call] = {}
         self.unfinished: dict[str, Call] = {}
         self.plain = profile.terminal == "delta"
+        self.turn = 0
+        self._requests: list[Call] = []  # calls of this turn for which permission was asked
 
     def __repr__(self) -> str:
         return f"<Calls {len(self.known)} known, {len(self.unfinished)} unfinished>"
@@ -83,9 +92,26 @@ class Calls:
         output.rank = max(output.rank, CONTENT)
         return ops + self._applied(self.known[cid], output.extend(text))
 
-    def update(self, cid: str, data: Mapping[str, Any], **marks: Any) -> list[Op]:
-        """One tool_call or tool_call_update. `marks` are fields for a call that is new (history)."""
+    def begin_turn(self) -> None:
+        """A turn begins: ids of calls may be used again."""
+        self.turn += 1
+        self._requests.clear()
+
+    def find(self, cid: str, data: Mapping[str, Any], announces: bool) -> Call | None:
+        """The call that an update is of; None if it is a new one. `announces`: it says that there is a call."""
         call = self.known.get(cid)
+        if call is None or not call.ended or call.turn == self.turn:
+            return call
+        if announces or STATUS.get(str(data.get("status"))) in _ORDER_OPEN:
+            del self.known[cid]
+            return None
+        return call
+
+    def update(self, cid: str, data: Mapping[str, Any], announces: bool = False, **marks: Any) -> list[Op]:
+        """One tool_call (it `announces`) or tool_call_update. `marks` are fields for a call that is new (history)."""
+        call = self.find(cid, data, announces) or self._take_over_request(cid, data)
+        if call is not None:
+            call.asked = False
         ops: list[Op] = []
         if call is None:
             call = self._announce(cid, data, marks)
@@ -102,35 +128,60 @@ class Calls:
             ops.append(Changed(call.id, change))
         if not was_final and call.fields["status"] in FINAL:
             ops += self._unwrapped(call)
-            ops += self._finish(cid, call)
+            ops += self._end(call)
         return ops
 
     def permission(self, cid: str, tool_call: Mapping[str, Any]) -> list[Op]:
         """A permission request names a call: it says what the call is, not what came out of it."""
-        if not self.profile.permission_is_call and cid not in self.known:
+        known = self.find(cid, tool_call, announces=True)
+        if known is None and not self.profile.permission_is_call:
             return []
-        known = self.known.get(cid)
+        if known is None:
+            open_ = (call for call in self.unfinished.values() if call.turn == self.turn and call not in self._requests)
+            asked_for = self._find_alike(tool_call, open_)
+            if asked_for is not None:
+                self.known[cid] = asked_for
+                self._requests.append(asked_for)
+                return []
         told = {k: v for k, v in tool_call.items() if k in ("toolCallId", "title", "kind", "rawInput", "name", "_meta")}
         if known is not None:
             told = {k: v for k, v in told.items() if not known.fields.get(_FIELD.get(k, k))}
-        return self.update(cid, told)
-
-    def finish_all(self, status: str | None) -> list[Op]:
-        """No result will come any more. `status` None: each stays as it was told."""
-        ops: list[Op] = []
-        for cid, call in list(self.unfinished.items()):
-            if status is not None:
-                call.fields["status"] = status
-                ops.append(Changed(call.id, {"status": status}))
-            ops += self._finish(cid, call)
+        ops = self.update(cid, told)
+        self.known[cid].asked = known is None
+        self._requests.append(self.known[cid])
         return ops
+
+    def _take_over_request(self, cid: str, data: Mapping[str, Any]) -> Call | None:
+        """A new call may be the one that a permission request under another id asked for."""
+        call = self._find_alike(data, [call for call in self._requests if call.asked and not call.ended])
+        if call is not None:
+            self.known[cid] = call
+        return call
+
+    def _find_alike(self, data: Mapping[str, Any], calls: Iterable[Call]) -> Call | None:
+        """The first of these calls that has the same input, or the same title of several words where one has none."""
+        given, title = data.get("rawInput"), str(data.get("title") or "")
+        for call in calls:
+            known = call.fields.get("input")
+            if known == given if known and given else " " in title and call.fields["title"] == title:
+                return call
+        return None
+
+    def finish_all(self, status: str) -> list[Op]:
+        """No result will come any more."""
+        return [op for call in list(self.unfinished.values()) for op in self.finish(call, status)]
+
+    def finish(self, call: Call, status: str) -> list[Op]:
+        """One call will get no result."""
+        call.fields["status"] = status
+        return [Changed(call.id, {"status": status}), *self._end(call)]
 
     def let_go(self, keep: Container[int]) -> None:
         """Forget every call but these."""
         self.known = {cid: call for cid, call in self.known.items() if call.id in keep}
 
-    def _finish(self, cid: str, call: Call) -> list[Op]:
-        self.unfinished.pop(cid, None)
+    def _end(self, call: Call) -> list[Op]:
+        self.unfinished.pop(call.fields["call"], None)
         if call.ended:
             return []
         call.ended = True
@@ -139,6 +190,7 @@ class Calls:
     def _announce(self, cid: str, data: Mapping[str, Any], marks: Mapping[str, Any]) -> Call:
         fields: dict[str, Any] = {"call": cid, "title": "", "status": "pending", **marks}
         call = Call(self.board.fresh(), fields, self.limits)
+        call.turn = self.turn
         self._fields(call, data)
         self.board.add(call)
         self.known[cid] = self.unfinished[cid] = call
@@ -268,7 +320,8 @@ def _richest(found: list[Snapshot]) -> Snapshot:
 
 
 _FIELD = {"title": "title", "kind": "tool_kind", "name": "name", "rawInput": "input"}
-_ORDER = {"pending": 0, "running": 1, "done": 2, "failed": 2, "cancelled": 2}
+_ORDER_OPEN = ("pending", "running")
+_ORDER = {"pending": 0, "running": 1, NO_RESULT: 2, "done": 3, "failed": 3, "cancelled": 3}
 
 
 def _forward(now: str, then: str) -> bool:

@@ -25,6 +25,7 @@ STATUS = {
     "rejected": "failed",
 }
 FINAL = frozenset(("done", "failed", "cancelled"))
+NO_RESULT = "no result"  # the status of a call whose turn ended before it
 
 _PERSISTED = re.compile(r"\s*<persisted-output>\n?(.*?)(?:\n?</persisted-output>\s*)?\Z", re.DOTALL)
 _UNTRUSTED = re.compile(

@@ -100,6 +100,7 @@ class Fold:
         if not self._running:
             ops += self._end_user() + self.talk.turn()
             self.state.turn()
+            self.calls.begin_turn()
         self.talk.begun = False
         self._running += 1
         self._echoes.append(bare(text))
@@ -135,7 +136,7 @@ class Fold:
         elif bad:
             ops += self.calls.finish_all("failed")
         else:
-            ops += self.calls.finish_all("done" if self.profile.unfinished == "done" else None)
+            ops += self.calls.finish_all(self.profile.unfinished)
         fields = {"stop": stop} if error is None else {"stop": stop, "error": error}
         self.board.add(Node(self.board.fresh(), "turn", fields)).ended = True
         return ops
@@ -199,7 +200,8 @@ class Fold:
         cid = data.get("toolCallId")
         if not isinstance(cid, str):
             return []
-        call = self.calls.known.get(cid)
+        announces = kind == "tool_call"
+        call = self.calls.find(cid, data, announces)
         if call is not None and call.started and len(data) == 3 and self.calls.plain:
             meta = data.get("_meta")
             if type(meta) is dict and len(meta) == 1:
@@ -207,10 +209,10 @@ class Fold:
                 text = part.get("data") if type(part) is dict else None
                 if type(text) is str and text:
                     return self.calls.terminal(call, text)
-        ops = self.talk.interrupt() if call is None or kind == "tool_call" else []
+        ops = self.talk.interrupt() if call is None or announces else []
         if self._user is not None:
             ops += self._end_user()
-        ops += self.calls.update(cid, data) + self.v2.refers(cid, data)
+        ops += self.calls.update(cid, data, announces) + self.v2.refers(cid, data)
         if self.calls.known[cid].started:
             self.talk.happened()
         return ops

@@ -15,7 +15,7 @@ from typing import Any
 
 from .block import Block
 from .calls import Call, Calls
-from .dialect import content_text
+from .dialect import NO_RESULT, content_text
 from .evidence import are_attempts, bare
 from .notices import Notices
 from .ops import Began, Board, Changed, Ended, Grew, Node, Op
@@ -100,7 +100,7 @@ class Replay:
         if not isinstance(cid, str):
             return ops
         if cid in self.fresh:
-            return ops + self.calls.update(cid, data)
+            return ops + self.calls.update(cid, data, kind == "tool_call", history=True)
         if cid in self.alias or self._recognise(cid, data):
             return ops
         self.fresh.add(cid)
@@ -108,11 +108,16 @@ class Replay:
 
     def end(self) -> list[Op]:
         """The replay is over."""
-        ops = self.flush()
+        return self.flush() + self._end_turn()
+
+    def _end_turn(self) -> list[Op]:
+        """A person spoke: calls before that get no result any more, and their ids may be used again."""
+        ops: list[Op] = []
         for cid in self.fresh:
             call = self.calls.unfinished.get(cid)
             if call is not None:
-                ops += self.calls._finish(cid, call)
+                ops += self.calls.finish(call, NO_RESULT)
+        self.calls.begin_turn()
         return ops
 
     # ---- text
@@ -123,6 +128,8 @@ class Replay:
         mid = data.get("messageId")
         mid = mid if isinstance(mid, str) else None
         ops = self.flush() if role != self.role or mid != self.mid else []
+        if role == "user" and self.previous != "user":
+            ops += self._end_turn()
         self.role, self.mid = role, mid
         if isinstance(text, str) and text:
             self.pieces.append(text)

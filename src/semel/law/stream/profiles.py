@@ -83,7 +83,7 @@ class Profile:
     permission_is_call: bool = True
     """A permission request's toolCallId is that of the call (else it is an id of its own)."""
 
-    unfinished: Literal["as told", "done"] = "as told"
+    unfinished: Literal["no result", "done"] = "no result"
     """What a call without a result is once the turn ended normally."""
 
     replay_until: Literal["response", "prompt"] = "response"
