@@ -96,7 +96,7 @@ async def open_house(config: Config) -> AsyncIterator[House]:
     except (ChannelError, TokenNeeded) as error:
         raise ConfigError(str(error)) from None
     async with contextlib.AsyncExitStack() as stack:
-        store = await asyncio.to_thread(Store.open, settings.ledger)
+        store = await asyncio.to_thread(Store.open, settings.ledger, marked=True)
         stack.push_async_callback(asyncio.to_thread, store.close)
         http = replace(http, nodes=await _known(store, http.nodes))
         sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken

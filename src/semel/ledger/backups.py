@@ -39,6 +39,7 @@ from semel.ledger.errors import (
     BackupNewer,
     BackupOfAnother,
     BackupRuns,
+    LedgerError,
     NoBackup,
 )
 from semel.ledger.opening import check_readable
@@ -101,7 +102,7 @@ def make_backup(
     """Back up a ledger, which may be in use, with its files. Raises LedgerError; then nothing of it is kept."""
     ledger = check_readable(ledger, migrate.steps()[-1].version)
     folder = folder.expanduser().absolute()
-    with _failing(folder):
+    with failing(folder):
         name = _name_of(ledger)
         _open_folder(folder, name)
         with _locked(folder):
@@ -204,26 +205,28 @@ def _sweep(folder: Path) -> None:
 
 
 def _free_name(folder: Path, at: int) -> Path:
-    stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(at / 1000))
+    stamp = utc_stamp(at)
     names = (stamp if n == 1 else f"{stamp}-{n:02}" for n in range(1, 100))
     return next(folder / name for name in names if not (folder / name).exists())
 
 
 @contextmanager
-def _failing(folder: Path) -> Iterator[None]:
+def failing(folder: Path, kind: type[LedgerError] = BackupFailed) -> Iterator[None]:
     """The errors of disks and databases, as a person can use them."""
+    full_kind = BackupFull if kind is BackupFailed else kind
     try:
         yield
     except Unsound as unsound:
-        raise BackupFailed(folder=folder, why=f"the copy does not pass the integrity check: {unsound}") from unsound
+        raise kind(folder=folder, why=f"the copy does not pass the integrity check: {unsound}") from unsound
     except apsw.FullError as full:
-        raise BackupFull(folder=folder, why=str(full)) from full
+        raise full_kind(folder=folder, why=str(full)) from full
     except apsw.Error as fault:
-        raise BackupFailed(folder=folder, why=f"SQLite: {fault}") from fault
+        raise kind(folder=folder, why=f"SQLite: {fault}") from fault
     except OSError as fault:
-        kind = BackupFull if fault.errno in NO_SPACE else BackupFailed
         place = f"{fault.filename}: " if fault.filename else ""
-        raise kind(folder=folder, why=f"{place}{fault.strerror or fault}") from fault
+        raise (full_kind if fault.errno in NO_SPACE else kind)(
+            folder=folder, why=f"{place}{fault.strerror or fault}"
+        ) from fault
 
 
 # ---------------------------------------------------------------- what is copied
@@ -372,6 +375,11 @@ def check_backup(backup: Backup) -> list[tuple[str, int]]:
     except (OSError, apsw.Error) as fault:
         raise BackupDamaged(folder=backup.folder, why=str(fault)) from fault
     return blobs
+
+
+def utc_stamp(at: int) -> str:
+    """The same as a name of a folder."""
+    return time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(at / 1000))
 
 
 def utc(at: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 
 from semel.ledger.job import Job
+from semel.ledger.mark import MarkFile
 from semel.ledger.refusals import failure
 from semel.ledger.sql import STORAGE_FAULTS, Queries, Tx
 from semel.ledger.wal import Wal
@@ -54,6 +55,8 @@ class Committer:
         self._named = named
         self._clock = clock
         self._wal = Wal(db)
+        self._mark: MarkFile | None = None
+        self._changes = 0  # of the connection, before the commit under way
         self.commits = 0
         self.transactions = 0
         self.failures = 0
@@ -66,6 +69,7 @@ class Committer:
         """Run the jobs. Afterwards each has a result, which is durable, or an error. Raises nothing."""
         try:
             self._cursor.execute("BEGIN IMMEDIATE")
+            self._changes = self._db.total_changes()
             if len(jobs) == 1:
                 self._run_alone(jobs[0])
             else:
@@ -119,13 +123,22 @@ class Committer:
         for job in jobs:
             job.fail(failure(fault, self._path, errno))
 
+    def keep_mark(self, mark: MarkFile) -> None:
+        """From here on a mark beside the ledger says how far it has come."""
+        self._mark = mark
+
     def _finish(self) -> None:
+        # A commit that changes nothing costs no sync of the disk: it is not counted.
+        counts = self._mark is not None and self._db.total_changes() > self._changes
+        row: Any = self._cursor.execute(self._named["ledger_count"].sql).fetchall()[0] if counts else None
         try:
             self._cursor.execute("COMMIT")
         except apsw.Error:
             self._undo()
             self._overwrite()
             raise
+        if self._mark is not None and row is not None:
+            self._mark.note(*row)
 
     def _overwrite(self) -> None:
         # If the sync failed, the log may hold the whole batch, commit mark and all, and a crash before the
@@ -162,4 +175,6 @@ class Committer:
         }
 
     def close(self) -> None:
+        if self._mark is not None:
+            self._mark.close()
         self._db.close()

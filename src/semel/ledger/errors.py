@@ -120,5 +120,18 @@ class BackupDamaged(LedgerError):
     """The backup {folder} is damaged: {why}. Nothing was changed. Restore another one: they lie beside it."""
 
 
+class LedgerThere(LedgerError):
+    """There is a ledger at {path} already; nothing was changed. To put the backup in its place, which keeps it aside:
+    semel restore --replace {folder}"""
+
+
+class RestoreFailed(LedgerError):
+    """The backup could not be put back into {folder} ({why}). Mend that, and give the same command again."""
+
+
+class LedgerRestoring(LedgerError):
+    """Putting back the ledger {path} was cut off. Finish it: give the same 'semel restore' command again."""
+
+
 class BackupNewer(LedgerError):
     """The backup {folder} was made by a newer Semel ({found}). Nothing was changed. Restore it with that version."""

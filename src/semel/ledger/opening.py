@@ -12,7 +12,7 @@ import apsw
 
 from semel.ledger import migrate
 from semel.ledger.connect import connect, make_durable
-from semel.ledger.errors import LedgerMissing, LedgerNewer, LedgerOlder
+from semel.ledger.errors import LedgerMissing, LedgerNewer, LedgerOlder, LedgerRestoring
 from semel.ledger.lock import Lock
 from semel.ledger.refusals import failure, refuse_old_sqlite, refuse_place
 from semel.ledger.sql import queries
@@ -44,6 +44,8 @@ def open_for_writing(
         _make_folder(path.parent)
         refuse_place(path.parent)
         lock = Lock(path) if exclusive else None
+        if restoring_file(path).exists():
+            raise LedgerRestoring(path=path)
         _make_file(path)
         db = connect(path, vfs=vfs)
         prepare(db, path, way, clock())
@@ -57,6 +59,11 @@ def open_for_writing(
         if told is fault:
             raise
         raise told from fault
+
+
+def restoring_file(ledger: Path) -> Path:
+    """It is there while a backup takes the ledger's place (`semel.ledger.putting_back`)."""
+    return ledger.with_name(f"{ledger.name}.restoring")
 
 
 def prepare(db: apsw.Connection, path: Path, way: Sequence[migrate.Step], now: int) -> None:

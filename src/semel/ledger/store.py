@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from semel.ledger import migrate
+from semel.ledger import mark, migrate
 from semel.ledger.batch import Committer
 from semel.ledger.connect import connect
 from semel.ledger.errors import LedgerClosed, LedgerReadOnly
@@ -32,6 +32,18 @@ from semel.ledger.writer import Writer
 P = ParamSpec("P")
 T = TypeVar("T")
 READERS = 2
+
+
+def _own_mark(tx: Tx) -> mark.Mark:
+    row = tx.one("ledger_get")
+    assert row is not None
+    return mark.Mark(str(row.name), int(row.incarnation), int(row.commits))
+
+
+def _note_copy(tx: Tx, life: int) -> mark.Mark:
+    """This file is older than what its mark remembers, or was put here without one: a copy, whoever made it."""
+    tx.run("ledger_copied", at=tx.value("ledger_newest"), incarnation=life)
+    return _own_mark(tx)
 
 
 def now_ms() -> int:
@@ -61,18 +73,22 @@ class Store:
         *,
         exclusive: bool = True,
         readonly: bool = False,
+        marked: bool = False,
         clock: Callable[[], int] = now_ms,
     ) -> Self:
         """Open the ledger with its threads, and create or migrate it first. Blocks: call it before serving.
 
         `exclusive` takes the gateway's lock; `readonly` (for `doctor`, beside a gateway or without one)
-        changes nothing and takes none. Raises OldSqlite, LedgerPlace, LedgerInUse, NotALedger, LedgerNewer,
+        changes nothing and takes none. `marked`: a mark beside it says how far it has come, so that an older copy of
+        it is recognised (Law 14). Raises OldSqlite, LedgerPlace, LedgerInUse, NotALedger, LedgerNewer,
         LedgerReadOnly, LedgerFull ... (semel.ledger.errors).
         """
         if readonly:
             store = cls(check_readable(Path(path), migrate.steps()[-1].version), None, None)
         else:
             store = cls.open_sync(path, exclusive=exclusive, clock=clock)
+        if marked:
+            store.keep_mark()
         try:
             connections = [connect(store.path, readonly=True) for _ in range(READERS)]
         except BaseException as fault:
@@ -159,6 +175,19 @@ class Store:
             self._committer_or_refuse().look(job)
         result: T = job.answer()
         return result
+
+    def keep_mark(self) -> None:
+        """See whether this is an older copy of the ledger, and keep a mark from here on. Raises LedgerError."""
+        try:
+            own = self.look(_own_mark)
+            known, used = mark.read(self.path), own.commits > 0
+            same = known is not None and known.ledger == own.ledger
+            if (used and not same) or (known is not None and same and known.is_ahead_of(own)):
+                own = self.apply(_note_copy, known.incarnation if known is not None and same else 0)
+            self._committer_or_refuse().keep_mark(mark.MarkFile(self.path, own))
+        except BaseException as fault:
+            self.close()
+            raise failure(fault, self.path) from fault
 
     def state(self) -> dict[str, Any]:
         """Numbers for `semel doctor`: commits, failures, the size of the log."""

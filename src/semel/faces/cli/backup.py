@@ -1,4 +1,4 @@
-"""`semel backup`: a copy of the ledger and its files, while the gateway runs or without one."""
+"""`semel backup` and `semel restore`: a copy of the ledger with its files, and putting one back."""
 
 from __future__ import annotations
 
@@ -55,3 +55,36 @@ def backup(
 def _files(number: int, copied: int) -> str:
     word = "file" if number == 1 else "files"
     return f"{number} {word}, {copied} of them new" if number else "no files"
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A backup, or a folder of backups: the newest one.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of the ledger that is there; it is kept aside.")
+    ] = False,
+    json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Put a backup back. The gateway must not run; a command that was cut off is given again.
+
+    The next start sends nothing on a guess: what may have happened since the backup is not done again by itself.
+    """
+    from semel.ledger.backups import utc
+    from semel.ledger.putting_back import put_back
+    from semel.ledger.store import now_ms
+
+    data, ledger = locate(config, data_dir)
+    done = put_back(folder, ledger, data, clock=now_ms, replace=replace)
+    aside = None if done.aside is None else str(done.aside)
+    if json:
+        tokens = list(done.tokens)
+        as_json({"backup": str(done.backup.folder), "ledger": str(ledger), "aside": aside, "tokens": tokens})
+        return
+    print(ledger)
+    remark(f"put back from {done.backup.folder}, as it was on {utc(done.backup.manifest.at)}")
+    if aside is not None:
+        remark(f"the ledger that was there is kept in {aside}")
+    remark("at the next start: what may have left since is looked for or held, nothing is asked again, people are told")
+    remark("people who were removed since are known again: see `semel people list`")

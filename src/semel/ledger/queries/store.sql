@@ -26,3 +26,7 @@ SELECT coalesce((SELECT max(id) FROM event), 0) AS event, coalesce((SELECT max(i
 -- name: blobs_in_use
 -- the files that a copy of the ledger needs, a page at a time
 SELECT id, size FROM blob WHERE id > :after AND gone = 0 ORDER BY id LIMIT :limit
+
+-- name: ledger_count
+-- one commit more; which life of the ledger it is in
+UPDATE ledger SET commits = commits + 1 WHERE one = 1 RETURNING commits, incarnation
