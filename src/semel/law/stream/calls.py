@@ -98,11 +98,15 @@ class Calls:
         self._requests.clear()
 
     def find(self, cid: str, data: Mapping[str, Any], announces: bool) -> Call | None:
-        """The call that an update is of; None if it is a new one. `announces`: it says that there is a call."""
+        """The call that an update is of; None if it is a new one. `announces`: it says that there is a call.
+
+        An update may announce, too, if it says what the call is; a state of an earlier turn's call alone does not.
+        """
         call = self.known.get(cid)
         if call is None or not call.ended or call.turn == self.turn:
             return call
-        if announces or STATUS.get(str(data.get("status"))) in _ORDER_OPEN:
+        describes = data.get("title") or data.get("rawInput")
+        if announces or (describes and STATUS.get(str(data.get("status"))) in _OPEN):
             del self.known[cid]
             return None
         return call
@@ -320,7 +324,7 @@ def _richest(found: list[Snapshot]) -> Snapshot:
 
 
 _FIELD = {"title": "title", "kind": "tool_kind", "name": "name", "rawInput": "input"}
-_ORDER_OPEN = ("pending", "running")
+_OPEN = ("pending", "running")
 _ORDER = {"pending": 0, "running": 1, NO_RESULT: 2, "done": 3, "failed": 3, "cancelled": 3}
 
 
