@@ -332,12 +332,11 @@ class _Judge:
     # ------------------------------------------------------------ law 9: what agents may do
 
     def permitted(self) -> Iterator[str]:
-        """A permission request is answered once; its agent, the people and the ledger were told the same, unless a
-        stop overtook an answer."""
+        """A permission request is answered once; its agent, the people and the ledger were told the same: whoever a
+        stop overtook was told that the request is closed."""
         rows = self._rows("SELECT * FROM item WHERE kind = 'permission'")
         items = {(self.names[row["session"]], row["name"]): row for row in rows}
         bodies = {row["id"]: json.loads(row["body"]) for row in rows}
-        turns = {row["id"]: self.turns[row["turn"]] for row in rows}
         for permit in self.world.disk.permits:
             name, row = f"permission request {permit.id} of {permit.session}", items.get((permit.session, permit.id))
             if len(permit.answers) > 1 or permit.forgotten:
@@ -351,8 +350,6 @@ class _Judge:
         answered = Counter(item for item, _, status in self.world.people.permitted if status == "answered")
         for item, option, status in self.world.people.permitted:
             state, answer = bodies[item]["state"], bodies[item].get("answer")
-            if state == turns[item]["state"] == "cancelled":
-                continue
             if answered[item] > 1 or (status == "answered" and (state, answer) != (status, option)):
                 yield f"law 9: somebody answered permission request {item} with {option!r}, and it is {bodies[item]}"
 
