@@ -8,7 +8,8 @@ what they can see of its end:
 - `notice`: the entry of what Semel told them of the end;
 - `stopped`: the entry by which they stopped it themselves, which is answered where they wrote it;
 - `quiet`: nothing, as nobody waits: only a heartbeat asked, and its agent may say so (`row`: the claim, if it did);
-- `deleted`: nothing, as its session is deleted.
+- `deleted`: nothing, as its session is deleted;
+- `imported`: nothing here: another ledger's turn, whose end was told there.
 
 A reaction, an edit, words for somewhere else and what was refused are no answer to the person who waits.
 """
@@ -21,7 +22,7 @@ from typing import Literal
 from semel.ledger import speak
 from semel.ledger.sql import Row, Tx
 
-Kind = Literal["said", "asked", "echo", "recorded", "notice", "stopped", "quiet", "deleted"]
+Kind = Literal["said", "asked", "echo", "recorded", "notice", "stopped", "quiet", "deleted", "imported"]
 _ANSWERS = frozenset({"text", "file", "ask"})  # kinds of claims that people read as an answer
 
 

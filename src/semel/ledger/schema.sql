@@ -133,7 +133,8 @@ CREATE TABLE turn(
   joined INTEGER,                  -- the newest claim when another prompt joined it last
   corrected INTEGER,               -- the newest claim when its agent was asked to correct what was held back
   stop_seq INTEGER,                -- the entry by which whoever is at home did; NULL: they have to be told
-  evidence TEXT CHECK(evidence IN ('said', 'asked', 'echo', 'recorded', 'notice', 'stopped', 'quiet', 'deleted')),
+  evidence TEXT CHECK(evidence IN ('said', 'asked', 'echo', 'recorded', 'notice', 'stopped', 'quiet', 'deleted',
+    'imported')),
   evidence_row INTEGER,            -- what its person can see of its end (Law 12): a claim; an entry's seq (notice, stopped)
   started INTEGER NOT NULL,
   ended INTEGER,

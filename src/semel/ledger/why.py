@@ -167,6 +167,7 @@ _EVIDENCE = {
     "stopped": "nothing: whoever is at home stopped it, in entry {}",
     "quiet": "nothing: only a heartbeat asked, and it may end without a word",
     "deleted": "nothing: its session was deleted",
+    "imported": "what is told elsewhere: it was imported",
 }
 """What its person can see of a turn's end (`semel.ledger.evidence`)."""
 

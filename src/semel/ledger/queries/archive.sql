@@ -39,8 +39,9 @@ WHERE c.root = :root AND c.outcome <> 'said' AND (c.outcome <> 'echo' OR o.seq I
 
 -- name: import_turn
 -- a turn of another ledger
-INSERT INTO turn(session, epoch, chapter, root, attempt, how, state, tools, stop, error, started, ended)
-VALUES(:session, :epoch, :chapter, :root, :attempt, :how, :state, :tools, :stop, :error, :started, :ended) RETURNING id
+INSERT INTO turn(session, epoch, chapter, root, attempt, how, state, tools, stop, error, started, ended, evidence)
+VALUES(:session, :epoch, :chapter, :root, :attempt, :how, :state, :tools, :stop, :error, :started, :ended,
+  iif(:state = 'lost', NULL, 'imported')) RETURNING id
 
 -- name: import_turn_of
 -- a turn that was imported before

@@ -147,7 +147,7 @@ GROUP BY root HAVING count(*) > 3 OR sum(state <> 'lost') > 1
 
 -- name: book_answered
 -- a finished turn names what its person can see of its end, and that stands behind all that asked for it; a quiet end
--- is a heartbeat's, or that of a session that was deleted
+-- is a heartbeat's, or that of a session that was deleted, or of a turn that was imported, which nobody here asked for
 SELECT t.id AS turn, t.state, t.evidence, t.evidence_row FROM turn t JOIN session s ON s.id = t.session
 LEFT JOIN claim c ON c.id = t.evidence_row AND c.root = t.root AND t.evidence NOT IN ('notice', 'stopped')
 LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
@@ -160,6 +160,7 @@ WHERE t.state IN ('done', 'failed', 'cancelled') AND NOT coalesce(CASE
   WHEN t.evidence = 'notice' THEN e.role = 'notice' AND e.turn = t.id AND e.seq > coalesce(a.seq, 0)
   WHEN t.evidence = 'stopped' THEN e.role = 'user' AND e.event IS NOT NULL
   WHEN t.evidence = 'quiet' THEN t.state = 'done' AND a.people = 0 AND coalesce(c.outcome, 'quiet') = 'quiet'
+  WHEN t.evidence = 'imported' THEN a.turn IS NULL
   WHEN t.evidence = 'deleted' THEN s.erased > 0 OR s.deleted IS NOT NULL
 END, 0)
 
