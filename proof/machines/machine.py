@@ -181,12 +181,17 @@ class LedgerMachine(Counted):
         self.model.take(run, op, now=now)
 
     @precondition(lambda self: self.model.runs)
-    @rule(data=st.data(), text=TEXTS, what=st.sampled_from(["notice", "title", "about", "permission", "nothing"]))
+    @rule(
+        data=st.data(),
+        text=TEXTS,
+        what=st.sampled_from(["notice", "told there", "title", "about", "permission", "nothing"]),
+    )
     def tells(self, data: st.DataObject, text: str, what: str) -> None:
         run = self._run(data)
         asked = {"state": "open", "options": [{"optionId": "yes"}]}
         ops: dict[str, show.Op] = {
             "notice": show.Notice(text, "retry", tell=bool(text)),
+            "told there": show.Notice(f"It is tried again. {text}", "turn.retry"),
             "title": show.Title(text),
             "about": show.About({"mode": text, "commands": None}),
             "permission": show.ItemOpen(REQUEST + run.fresh(), "permission", "r", body=asked),
@@ -231,6 +236,22 @@ class LedgerMachine(Counted):
         if asked:
             self.model.hear("api", None, "go on", [run.begun.key], True)
             self.model.begin(run.begun.key)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), told=st.booleans(), elsewhere=st.booleans())
+    def it_says_one_thing_and_semel_another(self, data: st.DataObject, told: bool, elsewhere: bool) -> None:
+        """Before a notice leaves for its chat, what the turn said leaves; where it said nothing there, that is told."""
+        run = self._run(data)
+        text = f"told {run.fresh()}"
+        if told:
+            slot = run.fresh()
+            self.model.take(run, Began(slot, "message", {"role": "agent", "text": text}), Ended(slot, {}), now=True)
+            self.model.show(run, show.Notice("It is tried again.", "turn.retry"))
+        kind, name = ("text", "post") if elsewhere else ("reaction", None)
+        self.model.call(run.process, text, "c1", None, kind, text, name)
+        for slot in list(run.speech.open):
+            self.model.take(run, Ended(slot, {}), now=False)
+        self.model.finish(run, "answered")
 
     @precondition(lambda self: self.model.runs)
     @rule(data=st.data())
