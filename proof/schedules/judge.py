@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from proof.schedules import chats
 from proof.schedules.agents import MARK
 from proof.schedules.platforms import TAKEN, Message, Platform
 from proof.schedules.told import Prompted
@@ -40,6 +41,7 @@ def _instant(key: str) -> int:
 class _Judge:
     def __init__(self, world: World) -> None:
         self.world = world
+        self.platforms = world.platforms
         self.look = world.look
         self.sessions = {row["key"]: row for row in self._rows("SELECT * FROM session")}
         self.names = {row["id"]: row["key"] for row in self.sessions.values()}
@@ -77,7 +79,7 @@ class _Judge:
         yield from self.bound()
         yield from self.asked()
         yield from self.said()
-        yield from self.answered()
+        yield from chats.unanswered(self)
         yield from self.permitted()
         yield from self.sent()
         yield from self.watched()
@@ -451,71 +453,7 @@ class _Judge:
             lines = [by_key[one.by]["line"] for one in messages]
             if lines != sorted(lines):
                 yield f"law 7: {platform.name}:{address} took parts in another order than they stood in line: {lines}"
-            yield from self._recorded_order(f"{platform.name}:{address}", [by_key[one.by] for one in messages])
-
-    def _recorded_order(self, home: str, parts: list[Json]) -> Iterator[str]:
-        """What a person received, in its order, is what each transcript says. Only what a tool sent may overtake other
-        text, and what a lost attempt left behind leaves with its turn. A text is recorded once it is whole."""
-        claims = [self.claims[part["claim"]] for part in parts]
-        for session in {claim["session"] for claim in claims}:
-            for kept in ("tool", "block"):
-                mine = [
-                    claim
-                    for claim in claims
-                    if claim["session"] == session and claim["how"] in (kept, "notice") and self._stands_in_order(claim)
-                ]
-                for before, after in pairwise(mine):
-                    if before["id"] > after["id"]:
-                        what = f"{after['text']!r} behind {before['text']!r}"
-                        yield f"law 7: {home} got {what}, and {self.names[session]} has it the other way round"
-
-    def _stands_in_order(self, claim: Json) -> bool:
-        turn = self.turns.get(claim["turn"])
-        return claim["outcome"] == "said" and (turn is None or turn["state"] != "lost")
-
-    # ------------------------------------------------------------ law 12: nobody waits for ever
-
-    def answered(self) -> Iterator[str]:
-        """Behind every message that asked for a turn stands something that its person can see: on a page by being
-        recorded, in a chat by having parts there, unless they stopped the turn in that very chat."""
-        parts: defaultdict[int, list[Json]] = defaultdict(list)
-        for part in self.parts:
-            parts[part["claim"]].append(part)
-        for event in self.events:
-            if not event["wakes"] or event["turn"] is None or event["kind"] == "heartbeat":
-                continue
-            session, final = self.sessions[self.names[event["session"]]], self.turns[event["turn"]]
-            mine = [e for e in self.entries if e["session"] == session["id"]]
-            asked = next(e["seq"] for e in mine if e["event"] == event["id"])
-            if final["state"] not in STANDS or asked <= session["erased"]:
-                continue
-            attempts = {turn["id"] for turn in self.roots[final["root"]]}
-            behind = [e for e in mine if e["seq"] > asked]
-            seen = [e for e in behind if e["turn"] in attempts and self._is_seen(e, session["home"], parts)]
-            if not seen and not (final["state"] == "cancelled" and self._stopped_there(behind, session["home"])):
-                what = f"{event['key']} (turn {final['id']}, {final['state']}) of {session['key']}"
-                yield f"law 12: nobody at {session['home']} can see what became of {what}"
-
-    def _is_seen(self, entry: Json, home: str | None, parts: dict[int, list[Json]]) -> bool:
-        more, claim = json.loads(entry["more"] or "{}"), self.claims.get(entry["claim"])
-        if (
-            entry["role"] not in ("agent", "notice")
-            or "to" in more
-            or more.get("kind") in ("reaction", "edit", "refused")
-        ):
-            return False
-        if home is None or home.partition(":")[0] not in self.world.platforms:
-            return True
-        left = [part for part in parts[claim["id"]] if part["dest"] == home] if claim is not None else []
-        return bool(left)
-
-    def _stopped_there(self, behind: list[Json], home: str | None) -> bool:
-        """Whether people said something at home afterwards, a command or a message: it has an answer of its own."""
-        events = {event["id"]: event for event in self.events}
-        source = f"channel:{(home or '').partition(':')[0]}"
-        commands = self.listed
-        said = [events[e["event"]] for e in behind if e["role"] == "user" and e["event"] in events]
-        return any(one["id"] in commands or one["source"] == source for one in said)
+            yield from chats.out_of_order(self, f"{platform.name}:{address}", [by_key[one.by] for one in messages])
 
     # ------------------------------------------------------------ law 8: what watchers hold
 

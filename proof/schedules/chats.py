@@ -1,0 +1,90 @@
+"""What people find in their chats at the end of a run, held against the entries (Laws 7 and 12)."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+STANDS = ("done", "failed", "cancelled")
+
+
+class Rows(Protocol):
+    """The ledger as it was read. `listed`: events that no agent is asked; `names`: session ids to keys."""
+
+    sessions: dict[str, Json]
+    names: dict[int, str]
+    turns: dict[int, Json]
+    roots: defaultdict[int, list[Json]]
+    entries: list[Json]
+    claims: dict[int, Json]
+    parts: list[Json]
+    events: list[Json]
+    listed: Collection[Any]
+    platforms: Mapping[str, Any]
+
+
+def out_of_order(rows: Rows, home: str, parts: list[Json]) -> Iterator[str]:
+    """What a person received, in its order, is what each transcript says. Only what a tool sent may overtake other
+    text, and what a lost attempt left behind leaves with its turn. A text is recorded once it is whole."""
+    claims = [rows.claims[part["claim"]] for part in parts]
+    for session in {claim["session"] for claim in claims}:
+        for kept in ("tool", "block"):
+            mine = [
+                claim
+                for claim in claims
+                if claim["session"] == session and claim["how"] in (kept, "notice") and _stands_in_order(rows, claim)
+            ]
+            for before, after in pairwise(mine):
+                if before["id"] > after["id"]:
+                    what = f"{after['text']!r} behind {before['text']!r}"
+                    yield f"law 7: {home} got {what}, and {rows.names[session]} has it the other way round"
+
+
+def _stands_in_order(rows: Rows, claim: Json) -> bool:
+    turn = rows.turns.get(claim["turn"])
+    return claim["outcome"] == "said" and (turn is None or turn["state"] != "lost")
+
+
+def unanswered(rows: Rows) -> Iterator[str]:
+    """Behind every message that asked for a turn stands something that its person can see: on a page by being
+    recorded, in a chat by having parts there, unless they stopped the turn in that very chat."""
+    parts: defaultdict[int, list[Json]] = defaultdict(list)
+    for part in rows.parts:
+        parts[part["claim"]].append(part)
+    for event in rows.events:
+        if not event["wakes"] or event["turn"] is None or event["kind"] == "heartbeat":
+            continue
+        session, final = rows.sessions[rows.names[event["session"]]], rows.turns[event["turn"]]
+        mine = [e for e in rows.entries if e["session"] == session["id"]]
+        asked = next(e["seq"] for e in mine if e["event"] == event["id"])
+        if final["state"] not in STANDS or asked <= session["erased"]:
+            continue
+        attempts = {turn["id"] for turn in rows.roots[final["root"]]}
+        behind = [e for e in mine if e["seq"] > asked]
+        seen = [e for e in behind if e["turn"] in attempts and _is_seen(rows, e, session["home"], parts)]
+        if not seen and not (final["state"] == "cancelled" and _stopped_there(rows, behind, session["home"])):
+            what = f"{event['key']} (turn {final['id']}, {final['state']}) of {session['key']}"
+            yield f"law 12: nobody at {session['home']} can see what became of {what}"
+
+
+def _is_seen(rows: Rows, entry: Json, home: str | None, parts: dict[int, list[Json]]) -> bool:
+    more, claim = json.loads(entry["more"] or "{}"), rows.claims.get(entry["claim"])
+    if entry["role"] not in ("agent", "notice") or "to" in more or more.get("kind") in ("reaction", "edit", "refused"):
+        return False
+    if home is None or home.partition(":")[0] not in rows.platforms:
+        return True
+    left = [part for part in parts[claim["id"]] if part["dest"] == home] if claim is not None else []
+    return bool(left)
+
+
+def _stopped_there(rows: Rows, behind: list[Json], home: str | None) -> bool:
+    """Whether people said something at home afterwards, a command or a message: it has an answer of its own."""
+    events = {event["id"]: event for event in rows.events}
+    source = f"channel:{(home or '').partition(':')[0]}"
+    commands = rows.listed
+    said = [events[e["event"]] for e in behind if e["role"] == "user" and e["event"] in events]
+    return any(one["id"] in commands or one["source"] == source for one in said)
