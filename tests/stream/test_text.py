@@ -155,4 +155,4 @@ def test_an_image_is_named_and_not_shown_as_text() -> None:
     }
     view = folded([say("See: "), image])
     assert messages(view) == ["See: "]
-    assert view.items[0].fields["content"] == [{"type": "image", "mimeType": "image/png"}]
+    assert view.items[0].fields["content"] == [{"type": "image", "mimeType": "image/png", "size": 1}]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from semel.gateway.attachments import describe_attachments
 from semel.gateway.speech import Speech
 from semel.law.stream import Began, Changed, Ended, Grew, Op
 from semel.law.stream.display import LONGEST, Display
@@ -68,6 +69,7 @@ class Viewing:
         self.turn = 0
         self.ending = False  # the turn's last answer is there: what ends now ends with it
         self.seen: set[str] = set()  # kinds of what this turn's agent told so far; "queued": prose that says only that
+        self.attached: dict[int, list[Mapping[str, Any]]] = {}  # slot of a message -> what was handed over in it
         self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
         self._redrawn: set[int] = set()  # slots whose head is to be shown anew: a line of it was written over
         self.pending: list[show.Op] = []
@@ -84,6 +86,7 @@ class Viewing:
         self.calls = {call: slot for call, slot in self.calls.items() if slot in self.kinds}
         self.turns = {call: turn for call, turn in self.turns.items() if call in self.calls}
         self.taken &= self.calls.keys()
+        self.attached = {}
         self._grown &= self.outputs.keys()
         self._redrawn &= self.outputs.keys()
 
@@ -216,6 +219,8 @@ class Viewing:
                 self.pending += self.speech.replace(op.id, text)
             if fields.get("superseded"):
                 self.pending += self.speech.supersede(op.id)
+            if content := fields.get("content"):
+                self.attached[op.id] = content
             return
         if kind == "tool":
             self.inputs[op.id].update(fields)
@@ -239,11 +244,22 @@ class Viewing:
         if kind == "message":
             if text is not None:
                 self.pending += self.speech.replace(op.id, text)
-            self.pending += self.speech.end(op.id, partial=bool(fields.get("partial")), last=self.ending)
+            partial = bool(fields.get("partial"))
+            self.pending += self.speech.end(op.id, partial=partial, last=self.ending)
+            if attached := self.attached.pop(op.id, None):
+                self.pending += self._attached(attached, partial)
             return
         if kind == "tool":
             self.inputs[op.id].update(fields)
         self.pending.append(show.ItemSet(op.id, _body(kind, fields), live=False))
+
+    def _attached(self, attached: Sequence[Mapping[str, Any]], partial: bool) -> list[show.Op]:
+        """What was handed over beside a block's text is told behind it, in a chat, too. An attempt that broke off says
+        nothing in a chat yet."""
+        words = describe_attachments(attached)
+        if partial:
+            return [show.Notice(words, "attached", tell=True)]
+        return [*self.speech.leave(), show.Notice(words, show.ATTACHED, tell=True)]
 
 
 def _names(known: Mapping[str, Any], tool: str) -> bool:

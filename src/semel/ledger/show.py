@@ -133,13 +133,14 @@ class Slots:
     said: int = 0
     reserved: int | None = None  # the part that the last Reserve found or made; None: it never arrived
     expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
+    attached: int | None = None  # the entry that told last what the agent handed over beside its text
 
 
 def announces(op: Op) -> bool:
     """Whether people at home may be told something by it, that has to leave."""
     if isinstance(op, ItemOpen):
         return op.announce is not None
-    if isinstance(op, Leave):
+    if isinstance(op, Leave | Notice):
         return True
     return isinstance(op, ItemSet) and _is_over(op)
 
@@ -160,6 +161,7 @@ class _Apply:
         self.said = slots.said
         self.reserved = slots.reserved
         self.expired = set(slots.expired)
+        self.attached = slots.attached
         self.tools = 0
 
     def all(self, ops: Sequence[Op]) -> Slots:
@@ -167,7 +169,8 @@ class _Apply:
             getattr(self, "on_" + type(op).__name__)(op)
         if self.tools and self.caller.turn is not None:
             self.tx.run("turn_tools", id=self.caller.turn, n=self.tools)
-        return Slots(self.entries, self.items, self.claims, self.said, self.reserved, frozenset(self.expired))
+        expired = frozenset(self.expired)
+        return Slots(self.entries, self.items, self.claims, self.said, self.reserved, expired, self.attached)
 
     def on_Preview(self, op: Preview) -> None:
         seq = self.entries.get(op.slot)
@@ -272,7 +275,10 @@ class _Apply:
             self.expired.add(op.slot)
 
     def on_Notice(self, op: Notice) -> None:
-        turns.notice(self.tx, self.caller.session, op.text, turn=self.caller.turn, kind=op.kind, tell=op.tell)
+        caller = self.caller
+        seq = turns.notice(self.tx, caller.session, op.text, turn=caller.turn, kind=op.kind, tell=op.tell)
+        if op.kind == ATTACHED:
+            self.attached = seq
 
     def on_Leave(self, op: Leave) -> None:
         _deliver_closing(self.tx, self.claims, op.slot, op.legs)
@@ -350,7 +356,8 @@ def finish(
     turns.close_entries(tx, fence.session, fence.turn)
     left = speak.put_in_line(tx, row, fence.turn)
     held = end.held if end.held_again or not turns.said_since_corrected(tx, fence.turn) else None
-    seen = _tell_end(tx, row, fence.turn, end, [held, *end.notices] if held is not None else end.notices)
+    told = [held, *end.notices] if held is not None else end.notices
+    seen = _tell_end(tx, row, fence.turn, end, told, after.attached)
     turns.close_reserved(tx, row, caller.root)
     _rest_items(tx, fence.session)
     state = law.step("running", end.event)
@@ -367,9 +374,11 @@ def finish(
 
 
 EMPTY = "The agent ended its turn without a word."
+ATTACHED = "turn.attached"
+"""The kind of a notice that tells what an agent handed over beside its text: it is an answer, in Semel's words."""
 
 
-def _tell_end(tx: Tx, session: Row, number: int, end: End, notices: Sequence[Notice]) -> Evidence:
+def _tell_end(tx: Tx, session: Row, number: int, end: End, notices: Sequence[Notice], attached: int | None) -> Evidence:
     """What its person is told of the end of a turn, and what of it they can see (Law 12)."""
     turn = tx.one("turn_get", id=number)
     assert turn is not None
@@ -378,7 +387,10 @@ def _tell_end(tx: Tx, session: Row, number: int, end: End, notices: Sequence[Not
     told = [turns.notice(tx, session.id, one.text, turn=number, kind=one.kind, tell=one.tell) for one in notices]
     if told:
         return Evidence("notice", told[-1])
-    found = evidence.find(tx, session, turn) or evidence.find_quiet(tx, turn)
+    found = evidence.find(tx, session, turn)
+    if found is None and attached is not None and attached > (tx.value("turn_asked_last", turn=number) or 0):
+        found = Evidence("notice", attached)
+    found = found or evidence.find_quiet(tx, turn)
     if found is None:
         seq = turns.notice(tx, session.id, EMPTY, turn=number, kind="turn.empty", tell=False)
         found = Evidence("notice", seq)

@@ -330,10 +330,10 @@ class Talk:
         return []
 
     def _attach(self, kind: str, mid: str | None, content: Any) -> list[Op]:
-        """Content that is not text is named, not shown: its kind and where it is."""
+        """Content that is not text is named, not shown."""
         if not isinstance(content, dict) or content.get("type") == "text":
             return []
-        named = {k: v for k, v in content.items() if k in ("type", "mimeType", "uri", "name") and isinstance(v, str)}
+        named = attachment(content)
         block = self.open[kind]
         ops: list[Op] = []
         if block is None or mid not in (None, block.mid):
@@ -393,3 +393,19 @@ class Talk:
         ops = self._close_open(**({"partial": True} if partial else {}))
         self.happened()
         return ops
+
+
+def attachment(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What an ACP content block that is no text says of itself: type, name, address, media type, size in bytes."""
+    inner = content.get("resource")
+    told = {**content, **inner} if isinstance(inner, dict) else content
+    named: dict[str, Any] = {k: v for k in ("type", "mimeType", "uri", "name") if isinstance(v := told.get(k), str)}
+    named["type"] = str(content.get("type") or "")
+    encoded, text, size = told.get("data") or told.get("blob"), told.get("text"), told.get("size")
+    if isinstance(encoded, str):
+        named["size"] = len(encoded) * 3 // 4 - encoded[-2:].count("=")
+    elif isinstance(text, str):
+        named["size"] = len(text.encode("utf-8", "replace"))
+    elif isinstance(size, int) and size > 0 and not isinstance(size, bool):
+        named["size"] = size
+    return named
