@@ -5,7 +5,7 @@ ledger holds, and each answer is what a simple model expects (`model`). Beside i
 table or a function: `delivery` (parts against a platform with a truth of its own), `turns` (wakes, attempts, loss),
 `fold` (re-deliveries of every kind against the plain stream), `copies` (claims and re-issued calls against a person
 who counts), `asking` (who is known, codes, what an answer to a permission request means), `permitting` (each such
-request is answered once).
+request is answered once), `restoring` (a ledger that is put back from a copy, against platforms that forget nothing).
 
 The ledger under the machine is a `ledger.Ledger`: its transactions, and what an auditor must read. SQLite's stands in
 `sqlite`; another one is put under the same machine by naming its factory (`machine.LedgerMachine.make`).

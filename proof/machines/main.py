@@ -31,6 +31,7 @@ from proof.machines.house import short_outputs
 from proof.machines.machine import LedgerMachine
 from proof.machines.permitting import PermissionMachine
 from proof.machines.pool import spread
+from proof.machines.restoring import RestoreMachine
 from proof.machines.turns import TurnMachine
 from proof.report import Proof
 
@@ -60,6 +61,7 @@ PLANS = {
     "people": Plan(PeopleMachine, 40, 40, 2, 16),
     "requests": Plan(RequestMachine, 40, 60, 3, 24),
     "permissions": Plan(PermissionMachine, 30, 40, 1, 8),
+    "restore": Plan(RestoreMachine, 60, 40, 4, 24),
 }
 
 
