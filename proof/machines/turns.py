@@ -13,8 +13,9 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from proof.machines.counted import Counted
 from proof.machines.house import refused
-from semel.law import busy, wake
+from semel.law import busy, recall, wake
 from semel.law import turn as law
+from semel.law.stream import Item
 
 PAUSES = (wake.AT_ONCE, busy.COLLECT, wake.Pause(1_000, 3_000), wake.Pause(500, 0))
 
@@ -28,6 +29,8 @@ class Root:
     prompts: int = 1
     state: law.State = "running"
     tools: list[int] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)  # what its agent did so far: "text" or "tool"
+    ended: bool = False  # its agent was done, and nobody heard of it
     answers: int = 0
     again_at: int | None = None  # put off until then
 
@@ -132,6 +135,14 @@ class TurnMachine(Counted):
     def a_tool_runs(self) -> None:
         assert self.running is not None
         self.running.tools.append(1)
+        self.running.done.append("tool")
+
+    @precondition(lambda self: self.running is not None and self.running.again_at is None)
+    @rule(ended=st.sampled_from([False, False, True]))
+    def it_says_something(self, ended: bool) -> None:
+        assert self.running is not None
+        self.running.done.append("text")
+        self.running.ended = ended
 
     @precondition(lambda self: self.running is not None and self.running.again_at is None)
     @rule()
@@ -158,17 +169,24 @@ class TurnMachine(Counted):
             self.running.again_at = self.now + int(wait * 1000)
 
     @precondition(lambda self: self.running is not None)
-    @rule(restored=st.booleans(), complete=st.sampled_from([False, False, True]))
-    def it_is_lost(self, restored: bool, complete: bool) -> None:
-        """Its agent or its gateway died, or it was put off and its time came."""
+    @rule(memory=st.sampled_from(["none", "whole", "without calls", "without the last", "ends before"]))
+    def it_is_lost(self, memory: str) -> None:
+        """Its agent or its gateway died, or it was put off and its time came. `memory`: what its agent has of it."""
         root = self.running
         assert root is not None
         if root.again_at is not None and root.again_at > self.now:
             return
         root.again_at = None
+        restored = memory != "none"
+        found = recall.find_turn(_history(root, memory), ["go on"], ended=root.ended and memory == "whole")
+        calls = [recall.Call(f"c{n}") for n, one in enumerate(root.done) if one == "tool"]
+        complete = found is not None and found.is_complete(calls)
+        told = f"Law 9: taken for complete, of {root.done} (ended: {root.ended}) with a history {memory}"
+        assert not complete or (root.ended and memory == "whole"), told
         nxt = law.after_loss(
-            attempt=root.attempt + 1, tools_started=bool(root.tools), restored=restored, history_complete=complete
-        )
+            attempt=root.attempt + 1, tools_started=bool(root.tools), restored=restored, history_complete=complete,
+            history_begun=found is not None,
+        )  # fmt: skip
         if nxt.how == "give up":
             assert nxt.why, "Law 9: given up without a word"
             soon = root.attempt < law.MAX_ATTEMPTS and not (root.tools and not restored)
@@ -182,8 +200,11 @@ class TurnMachine(Counted):
             assert complete, "Law 9: recalled, an answer that is nowhere"
             return
         root.prompts += 1
+        root.ended = False
         if nxt.how == "restart":  # from the prompt on: whatever ran, runs again
+            assert found is None, f"Law 9: asked from the start, and its agent remembers {root.done}"
             root.tools = [n + 1 for n in root.tools]
+            root.done = []
         else:
             assert restored, "Law 9: it goes on, and knows of nothing"
 
@@ -217,3 +238,15 @@ class TurnMachine(Counted):
                 f"Law 3: a turn that {'runs' if runs else 'ended'} is {root.state}"
             )
             assert root.answers <= 1, f"Law 9: one turn was answered {root.answers} times"
+
+
+def _history(root: Root, memory: str) -> list[Item]:
+    """What an agent tells of the turn when its session is loaded."""
+    told = {"none": [], "ends before": [], "without the last": root.done[:-1]}.get(memory, root.done)
+    items = [Item(0, "message", {"role": "user", "text": "go on", "history": True})] if memory != "ends before" else []
+    for n, one in enumerate(told):
+        if one == "text":
+            items.append(Item(n + 1, "message", {"role": "agent", "text": f"Text {n}.", "history": True}))
+        elif memory != "without calls":
+            items.append(Item(n + 1, "tool", {"call": f"c{n}", "status": "done", "history": True}))
+    return items if memory != "none" else []

@@ -14,6 +14,10 @@ What it does with its n-th prompt in a room is a script of the plan: a list of s
     {"die": why}             the process is gone
     {"fail": message}        the prompt ends with an error
     {"after": k}             told behind the answer, while no turn runs
+
+What its memory holds of a turn that was cut off is as real agents have it (`holds`): each text and call once it is
+"whole"; "items", each text before it is streamed; "halves" of texts; "texts" without any call; or nothing before the
+end ("late"). Only the demo agent's marks that a turn ended.
 """
 
 from __future__ import annotations
@@ -92,6 +96,7 @@ class Process:
         self.replaying: asyncio.Task[Any] | None = None
         self._cancelled = asyncio.Event()
         self._message = 0
+        self._unsaved: list[Json] = []
 
     def __repr__(self) -> str:
         return f"<Process {self.launch.spawn} of {self.launch.session}{'' if self.alive else ', dead'}>"
@@ -181,6 +186,7 @@ class Process:
         if not self.alive:
             return
         after = [step for one in done for step in self._script(one) if "after" in step]
+        self._remember_end("end_turn" if stop is None else stop.stop)
         self.agent.answering()
         for one in done:
             self._waiting.remove(one)
@@ -277,12 +283,17 @@ class Process:
         if twice:  # a second channel hands over the same text once more, as one piece
             await self._emit(self._chunk(told.text))
         told.whole = True
-        self._remember([self._chunk(told.text)])
+        if self.agent.shape["holds"] != "items":
+            self._remember([self._chunk(told.text[len(told.text) // 2 :] if self._halves else told.text)])
 
     async def _stream(self, told: Told, least: int = 1) -> None:
         self._message += 1
         pieces = _pieces(told.text, least + int(self.outside.chance.random() * 6))
-        for piece in pieces:
+        if told.how == "block" and self.agent.shape["holds"] == "items":
+            self._remember([self._chunk(told.text)])
+        for n, piece in enumerate(pieces):
+            if told.how == "block" and self._halves and n == len(pieces) // 2:
+                self._remember([self._chunk(told.text[: len(told.text) // 2])])
             await self._emit(self._chunk(piece))
 
     async def _aside(self, one: Prompted, text: str) -> None:
@@ -408,9 +419,26 @@ class Process:
             self.signals.put_nowait(Update(data))
             self.agent.telling()
 
+    @property
+    def _halves(self) -> bool:
+        return bool(self.agent.shape["holds"] == "halves")
+
     def _remember(self, updates: list[Json]) -> None:
-        if self.agent.shape["memory"] == "loaded":
-            self.disk.memory.setdefault(self.memory, []).extend(updates)
+        if self.agent.shape["memory"] != "loaded":
+            return
+        holds = self.agent.shape["holds"]
+        kept = [one for one in updates if holds != "texts" or one["sessionUpdate"] != "tool_call"]
+        if holds == "late":
+            self._unsaved += kept
+        else:
+            self.disk.memory.setdefault(self.memory, []).extend(kept)
+
+    def _remember_end(self, stop: str) -> None:
+        """The turn is over, whether or not anybody hears of it."""
+        mark = {"sessionUpdate": "session_info_update", "_meta": {"semel-demo/ended": stop}}
+        self._remember([mark] if self.agent_name == "semel-demo" else [])
+        self.disk.memory.setdefault(self.memory, []).extend(self._unsaved)
+        self._unsaved = []
 
 
 class SeededAgent:

@@ -266,7 +266,11 @@ class _Judge:
             texts = told if entry["partial"] or entry["superseded"] else again if lost else broken
             cut = any(text.startswith(entry["text"]) for text in texts)
             piece = any(entry["text"] in text for text in late)  # it paused there, and no turn ran
-            if entry["text"] not in told and not cut and not piece:
+            how = None if entry["turn"] is None else self.turns[entry["turn"]]["how"]
+            rest = how in ("resume", "recall") and any(
+                text.endswith(entry["text"]) for text in again
+            )  # its beginning was shown
+            if entry["text"] not in told and not cut and not piece and not rest:
                 yield f"law 4: no agent ever said {entry['text']!r} (entry {entry['seq']} of {key})"
 
     def _twice(self, key: str, entries: list[Json]) -> Iterator[str]:
@@ -287,7 +291,7 @@ class _Judge:
             for told in one.told:
                 if told.how == "send" and (told.answer or {}).get("ok") and not self._stands(root, told.text, None):
                     yield f"law 6: the agent was told that {told.text!r} was sent, and no entry says so"
-        if final["state"] != "done" or final["how"] == "recall":
+        if final["state"] != "done":
             return
         group = self._last_group(prompts)
         home = self.sessions[self.names[final["session"]]]["home"]

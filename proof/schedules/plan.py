@@ -74,6 +74,7 @@ def make(seed: int) -> Plan:
     more = random.Random(f"more {seed}")
     shape["streams"] = {name: more.random() < 0.3 for name in CHANNELS}
     shape["deadline"] = more.choice((2.0, 2.0, 60.0))
+    shape["agent"]["holds"] = more.choice(("whole", "items", "halves", "texts", "late"))
     if more.random() < 0.25:
         actions += _permits(more, actions)
     return Plan(seed, shape, tuple(actions))
