@@ -160,4 +160,4 @@ async def test_the_agent_is_told_of_each_text_what_became_of_it(tmp_path: Path) 
         assert "nobody knows whether it arrived" in told["Two"]
         assert "it did not arrive" in told["Three"]
         assert told["Four"] == "- already said to web:m: 'Four.'"
-        assert "only a page showed it so far; it leaves for the person if you say nothing more" in told["Five"]
+        assert "it never left for the person; it leaves as your answer if you say nothing more" in told["Five"]

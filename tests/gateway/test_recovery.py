@@ -17,6 +17,17 @@ from semel.gateway import run
 from semel.ledger import show
 
 Json = dict[str, Any]
+NOTHING = [{"sleep": 0.01}]
+
+
+async def marks(w: World) -> list[tuple[str, bool | None, bool | None]]:
+    """What the agent said: text, partial, superseded."""
+    return [(e["text"], e.get("partial"), e.get("superseded")) for e in await w.entries() if e["role"] == "agent"]
+
+
+async def how(w: World) -> list[str]:
+    """How each attempt of the first turn was asked."""
+    return [one.how for one in await w.gateway.record.read(lambda tx: tx.all("turns_of_root", root=1))]
 
 
 def send(text: str, **arguments: Any) -> Json:
@@ -75,20 +86,37 @@ async def test_what_the_lost_attempt_began_to_say_is_marked_once_it_is_said_in_f
         ]
 
 
-async def test_a_turn_whose_answer_the_agent_remembers_is_finished_from_it_and_counts_once(tmp_path: Path) -> None:
+async def test_a_turn_whose_end_the_agents_history_marks_is_finished_from_it(tmp_path: Path) -> None:
     log = tmp_path / "prompts"
     async with World(tmp_path, args=("--log", str(log))) as w:
-        await w.ask(script("The whole answer.", {"save": True}, {"sleep": 0.2}, {"die": 9}))
-        entries = [e for e in await w.entries() if e["role"] == "agent"]
-        assert [(e["text"], e.get("partial"), e.get("superseded")) for e in entries] == [
-            ("The whole answer.", True, True),
-            ("The whole answer.", None, None),
-        ]
+        await w.ask(script("The whole answer.", {"save": "end"}, {"sleep": 0.2}, {"die": 9}))
+        assert await marks(w) == [("The whole answer.", None, None)]
+        assert await how(w) == ["start", "recall"]
         assert len(log.read_text().splitlines()) == 1, "it was not asked again"
         await w.ask(script("Next."))
         assert "[semel" not in json.loads(log.read_text().splitlines()[-1])["text"], (
             "nothing is missing from its memory"
         )
+
+
+async def test_a_history_that_lacks_a_tool_call_is_not_believed_that_its_turn_had_ended(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        steps = ["Look. ", {"save": "end"}, {"tool": "ls"}, {"sleep": 0.2}, {"die": 9}]
+        assert await w.ask(script(*steps, resume=["Seen."])) == ["Look. ", "Seen."]
+        assert await how(w) == ["start", "resume"]
+
+
+async def test_text_alone_does_not_prove_the_end_and_a_silent_agent_makes_it_the_answer(tmp_path: Path) -> None:
+    log = tmp_path / "prompts"
+    async with World(tmp_path, args=("--log", str(log))) as w:
+        await w.ask(script("The whole answer.", {"save": True}, {"sleep": 0.2}, {"die": 9}, resume=NOTHING))
+        assert await how(w) == ["start", "resume"]
+        assert await marks(w) == [("The whole answer.", None, None)]
+        assert await w.texts("s", "notice") == []
+        prompts = [json.loads(line)["text"] for line in log.read_text().splitlines()]
+        assert "- already said: 'The whole answer.'" in prompts[1]
+        await w.ask(script("Next."))
+        assert "[semel" not in json.loads(log.read_text().splitlines()[-1])["text"]
 
 
 async def test_an_agent_that_dies_after_a_send_is_resumed_and_does_not_send_again(tmp_path: Path) -> None:

@@ -1,44 +1,179 @@
-"""Law 9: an interrupted turn is finished from the agent's history only if its own answer stands there."""
+"""Law 9: what an agent's history proves about a turn that was interrupted, and what it adds to what was shown."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from semel.law import recall
+from semel.law.recall import Beyond, Call, Shown
 from semel.law.stream import Fold
 
 ASKED = "Shall I go on? Say yes or no."
+GOES_ON = "[semel: your turn goes on; nobody typed this]\n- already said: 'Half.'\n- it was asked: {!r}\n[/semel]"
 
 
-def history(*pairs: tuple[str, str]) -> Fold:
-    """A restored agent's history: prompts and answers."""
+def history(*told: tuple[str, str] | dict[str, Any]) -> Fold:
+    """A restored agent's history: prompts and answers by role, tool calls as they are."""
     fold = Fold()
-    for role, text in pairs:
-        kind = "user_message_chunk" if role == "user" else "agent_message_chunk"
-        fold.update({"sessionUpdate": kind, "content": {"type": "text", "text": text}}, replay=True)
+    for n, one in enumerate(told):
+        if isinstance(one, dict):
+            fold.update({"sessionUpdate": "tool_call", **one}, replay=True)
+            continue
+        kind = "user_message_chunk" if one[0] == "user" else "agent_message_chunk"
+        content = {"type": "text", "text": one[1]}
+        fold.update({"sessionUpdate": kind, "content": content, "messageId": f"h{n}"}, replay=True)
     fold.settle()
     return fold
 
 
-def answer(fold: Fold, asked: str, *before: tuple[str, str]) -> list[str] | None:
-    found = recall.answer(list(fold.items()), [asked], before)
-    return None if found is None else [one.text for one in found]
+def tool(id: str = "c1", status: str = "completed", **more: Any) -> dict[str, Any]:
+    return {"toolCallId": id, "title": "bash", "status": status, **more}
+
+
+def find(
+    fold: Fold, *asked: str, before: tuple[tuple[str, str], ...] = (), ended: bool = True
+) -> recall.Remembered | None:
+    return recall.find_turn(list(fold.items()), asked, before, ended=ended)
+
+
+def texts(found: recall.Remembered | None) -> list[str] | None:
+    return None if found is None else [one.text for one in found.messages]
+
+
+# ---------------------------------------------------------------- where the turn stands
 
 
 def test_an_answer_behind_its_own_prompt_is_found() -> None:
     fold = history(("user", "hello"), ("agent", "Hi."), ("user", "yes"), ("agent", "Gone on."))
-    assert answer(fold, "yes", ("user", "hello"), ("agent", "Hi.")) == ["Gone on."]
+    assert texts(find(fold, "yes", before=(("user", "hello"), ("agent", "Hi.")))) == ["Gone on."]
 
 
 def test_a_short_message_is_not_answered_by_a_longer_one_that_holds_it() -> None:
     fold = history(("user", ASKED), ("agent", "I say yes."))
-    assert answer(fold, "yes", ("user", ASKED), ("agent", "I say yes.")) is None
+    assert find(fold, "yes", before=(("user", ASKED), ("agent", "I say yes."))) is None
 
 
 def test_the_same_message_again_is_not_answered_by_what_was_said_to_the_first() -> None:
     before = (("user", "yes"), ("agent", "Gone on."))
-    assert answer(history(*before), "yes", *before) is None
+    assert find(history(*before), "yes", before=before) is None
     again = history(*before, ("user", "yes"), ("agent", "Further still."))
-    assert answer(again, "yes", *before) == ["Further still."]
+    assert texts(find(again, "yes", before=before)) == ["Further still."]
 
 
-def test_a_prompt_without_an_answer_is_not_complete() -> None:
-    assert answer(history(("user", "yes")), "yes") is None
+def test_notes_in_a_prompt_that_quote_an_earlier_message_do_not_make_it_an_earlier_prompt() -> None:
+    noted = "[semel: notes for you; nobody typed this]\n- hello there, friend\n[/semel]\nyes"
+    fold = history(("user", noted), ("agent", "Gone on."))
+    assert texts(find(fold, "yes", before=(("user", "hello there, friend"),))) == ["Gone on."]
+
+
+def test_a_prompt_with_nothing_behind_it_holds_nothing_of_the_turn() -> None:
+    assert find(history(("user", "yes")), "yes") is None
+
+
+def test_what_stands_before_and_behind_a_prompt_to_go_on_is_one_turn() -> None:
+    goes_on = GOES_ON.format('it\'s "so"\nand so')
+    fold = history(("user", 'it\'s "so"\nand so'), ("agent", "One."), tool(), ("user", goes_on), ("agent", "Two."))
+    assert texts(find(fold, 'it\'s "so"\nand so')) == ["One.", "Two."]
+
+
+def test_the_prompt_to_go_on_of_an_earlier_turn_is_not_this_turns() -> None:
+    fold = history(("user", "old"), tool(), ("user", GOES_ON.format("old")), ("agent", "Old answer."))
+    assert find(fold, "new") is None
+
+
+def test_messages_that_were_steered_in_belong_to_the_turn() -> None:
+    fold = history(("user", "first"), ("agent", "One."), ("user", "second"), ("agent", "Two."))
+    assert texts(find(fold, "first", "second")) == ["One.", "Two."]
+
+
+# ---------------------------------------------------------------- what proves its end
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [("agent", "Let me look at your calendar.")],
+        [("agent", "Let me look."), tool()],
+        [("agent", "Let me look."), tool(), ("agent", "You are free.")],
+        [("agent", "Comment"), ("agent", "ary, and then the answer.")],
+    ],
+    ids=["text", "text and a tool", "text, tool, text", "several messages"],
+)
+def test_text_alone_never_proves_that_a_turn_ended(told: list[Any]) -> None:
+    found = find(history(("user", "go"), *told), "go", ended=False)
+    assert found is not None
+    assert not found.is_complete()
+
+
+def test_a_marked_end_proves_it() -> None:
+    found = find(history(("user", "go"), ("agent", "Look."), tool(), ("agent", "Free.")), "go")
+    assert found is not None
+    assert found.is_complete([Call("c1", "bash")], sent=[])
+
+
+@pytest.mark.parametrize("call", [Call("c9", "other"), Call(None, "bash", {"command": "x"}), Call("c2")])
+def test_a_history_that_lacks_a_tool_call_of_the_record_is_never_complete(call: Call) -> None:
+    found = find(history(("user", "go"), tool("c1", rawInput={"command": "ls"}), ("agent", "Free.")), "go")
+    assert found is not None
+    assert found.is_complete([Call("other id", "", {"command": "ls"})])
+    assert not found.is_complete([Call("c1"), call])
+
+
+def test_a_history_that_lacks_a_message_that_was_sent_by_tool_is_never_complete() -> None:
+    found = find(history(("user", "go"), tool("c1", rawInput={"text": "Sent  it."}), ("agent", "Free.")), "go")
+    assert found is not None
+    assert found.is_complete(sent=["Sent it."])
+    assert not found.is_complete(sent=["Sent it.", "And this."])
+
+
+def test_an_open_tool_call_or_no_text_at_all_is_no_complete_answer() -> None:
+    opened = find(history(("user", "go"), ("agent", "Look."), tool(status="in_progress")), "go")
+    only_tools = find(history(("user", "go"), tool()), "go")
+    assert opened is not None and only_tools is not None
+    assert not opened.is_complete()
+    assert not only_tools.is_complete()
+
+
+# ---------------------------------------------------------------- what it adds
+
+
+def beyond(told: list[str], *shown: Shown) -> list[Beyond]:
+    return list(recall.compare(dict(enumerate(told)), shown).values())
+
+
+WHOLE = Shown(1, "The whole answer is forty-two.")
+HALF = Shown(2, "The whole ans", cut=True)
+
+
+def test_what_was_shown_adds_nothing_and_is_known_as_whole() -> None:
+    assert beyond(["The whole answer  is\nforty-two. "], WHOLE) == [Beyond(0, "", 1)]
+
+
+def test_a_half_of_what_was_shown_adds_nothing_and_proves_nothing() -> None:
+    assert beyond(["The whole answer is"], WHOLE) == [Beyond(0)]
+    assert beyond(["The whole", " answer is forty-two."], WHOLE) == [Beyond(0), Beyond(1)]
+
+
+def test_what_goes_on_where_a_text_was_cut_off_is_said_from_its_beginning() -> None:
+    assert beyond([WHOLE.text], HALF) == [Beyond(0, WHOLE.text)]
+    assert beyond(["First. The whole answer."], Shown(1, "First."), HALF) == [Beyond(0, "The whole answer.")]
+
+
+def test_what_follows_a_text_that_was_shown_whole_is_all_that_is_new() -> None:
+    assert beyond(["Look. It is 42."], Shown(1, "Look.")) == [Beyond(0, "It is 42.")]
+    assert beyond(["Look.It is 42.Bye."], Shown(1, "Look."), Shown(2, "It is 42.")) == [Beyond(0, "Bye.")]
+
+
+def test_nothing_is_taken_for_shown_because_it_begins_with_the_same_letters() -> None:
+    assert beyond(["No"], Shown(1, "Now then.")) == [Beyond(0, "No")]
+    assert beyond(["Now then."], Shown(1, "No")) == [Beyond(0, "Now then.")]
+
+
+def test_equal_texts_are_told_apart_copy_by_copy() -> None:
+    assert beyond(["ha", "ha"], Shown(1, "ha")) == [Beyond(0, "", 1), Beyond(1, "ha")]
+
+
+def test_a_history_that_joins_what_was_shown_apart_adds_nothing() -> None:
+    assert beyond(["One.Two."], Shown(1, "One."), Shown(2, "Two.")) == [Beyond(0)]

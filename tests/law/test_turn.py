@@ -22,25 +22,48 @@ def test_nothing_leaves_a_finished_or_a_dead_turn(state: str, event: str) -> Non
         step(state, event)  # type: ignore[arg-type]
 
 
-def lost(attempt: int = 2, tools: bool = False, restored: bool = False, complete: bool = False) -> str:
-    return after_loss(attempt=attempt, tools_started=tools, restored=restored, history_complete=complete).how
+def lost(
+    attempt: int = 2, tools: bool = False, restored: bool = False, complete: bool = False, begun: bool = False
+) -> str:
+    return after_loss(
+        attempt=attempt, tools_started=tools, restored=restored, history_complete=complete, history_begun=begun
+    ).how
+
+
+ATTEMPTS = range(2, MAX_ATTEMPTS + 1)
+BOTH = (False, True)
 
 
 def test_a_complete_answer_in_the_agents_history_is_never_asked_for_again() -> None:
-    assert {lost(a, t, r, True) for a in (2, 3) for t in (True, False) for r in (True, False)} == {"recall"}
+    assert {lost(a, t, r, True, b) for a in ATTEMPTS for t in BOTH for r in BOTH for b in BOTH} == {"recall"}
 
 
-def test_a_turn_is_restarted_only_if_no_tool_had_started() -> None:
-    assert lost(tools=False) == "restart"
-    assert lost(tools=False, restored=True) == "restart"
+@pytest.mark.parametrize(
+    ("tools", "restored", "begun", "how"),
+    [
+        (False, False, False, "restart"),
+        (False, False, True, "restart"),  # it began something, and has forgotten it: nothing of it is known
+        (False, True, False, "restart"),
+        (False, True, True, "resume"),  # it said something: asked anew it would say it twice, and do what came behind
+        (True, False, False, "give up"),
+        (True, False, True, "give up"),
+        (True, True, False, "resume"),
+        (True, True, True, "resume"),
+    ],
+)
+def test_how_a_lost_turn_goes_on_without_proof_of_its_end(tools: bool, restored: bool, begun: bool, how: str) -> None:
+    assert {lost(attempt, tools, restored, False, begun) for attempt in ATTEMPTS} == {how}
 
 
-def test_after_a_tool_it_is_resumed_where_the_agent_remembers_and_failed_where_not() -> None:
-    assert lost(tools=True, restored=True) == "resume"
-    assert lost(tools=True, restored=False) == "give up"
-
-
-def test_there_are_at_most_three_attempts() -> None:
+def test_there_are_at_most_three_attempts_and_less_where_the_agent_gets_less() -> None:
     assert MAX_ATTEMPTS == 3
-    assert lost(attempt=4) == "give up"
-    assert lost(attempt=4, tools=True, restored=True) == "give up"
+    assert {lost(4, t, r, False, b) for t in BOTH for r in BOTH for b in BOTH} == {"give up"}
+    few = after_loss(attempt=2, tools_started=False, restored=True, history_complete=False, history_begun=True, most=1)
+    assert (few.how, few.why) == ("give up", "it was lost")
+
+
+def test_what_is_given_up_says_why() -> None:
+    for tools, attempt in ((True, 2), (False, 4)):
+        given_up = after_loss(attempt=attempt, tools_started=tools, restored=False, history_complete=False)
+        assert given_up.how == "give up"
+        assert given_up.why

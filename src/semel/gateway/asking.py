@@ -6,17 +6,19 @@ A process that was just started may remember nothing, or something else than wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from semel.gateway import prompt
 from semel.gateway.places import Places
 from semel.gateway.ports import RECORD, Died, Update
+from semel.gateway.recollection import LostAttempts
 from semel.gateway.record import Record
 from semel.gateway.spawns import Live
 from semel.law import memory, recall
 from semel.law import turn as law
+from semel.law.stream.folding import REPLAYED
 from semel.ledger import memory as rows
 from semel.ledger import past, turns, utterances
 from semel.ledger.turns import Begun, Fence, Told
@@ -39,6 +41,10 @@ class Plan:
     why: str = ""
 
 
+Recollect = Callable[[law.How, LostAttempts], Awaitable[None]]
+"""Records and shows what an agent remembers of its lost attempts, and nobody was shown."""
+
+
 class Asking:
     """Decides, for each attempt, from the record and from what the agent's process told when it was started."""
 
@@ -47,46 +53,64 @@ class Asking:
         self.places = places
         self.quiet = quiet
 
-    async def plan(self, begun: Begun, fence: Fence, live: Live) -> Plan:
+    async def plan(self, begun: Begun, fence: Fence, live: Live, recollect: Recollect) -> Plan:
         """How this attempt asks; made durable before it does. Raises Fenced."""
         how: law.How = "start"
-        said: list[Utterance] = []
+        lost = LostAttempts()
         if begun.attempt > 1:
-            said = await self.record.read(utterances.list_of_root, begun.root, begun.home)
-            choice = await self._choose(begun, live)
+            lost = await self._lost(begun, live)
+            choice = self._choose(begun, live, lost)
             if choice.how == "give up":
                 return Plan("give up", why=choice.why)
             how = choice.how
         if not live.primed or begun.attempt > 1:
             await self._make_durable(fence, how, live)
-        notes = await self._notes(begun, live, said if how == "resume" else ()) if how != "recall" else []
+        if lost.remembered is not None and how in ("resume", "recall"):
+            await recollect(how, lost)
+            lost = replace(lost, said=await self._said(begun))
+        goes_on = how == "resume"
+        notes = await self._notes(begun, live, lost.said if goes_on else ()) if how != "recall" else []
+        if goes_on and live.conversation.memory != RECORD:  # else it reads them in its past
+            notes += prompt.deeds(lost.untold)
         live.primed = live.primed or how != "recall"
         told = begun.told
         if live.conversation.memory == RECORD:  # it reads all others in its past
             told = tuple(one for one in told if one.root == begun.root)
-        return Plan(how, tuple(said), tuple(notes), told)
+        return Plan(how, lost.said, tuple(notes), told)
+
+    async def _lost(self, begun: Begun, live: Live) -> LostAttempts:
+        deeds = tuple(await self.record.read(past.list_deeds, begun.root))
+        return LostAttempts(await self._said(begun), deeds, await self._remembered(begun, live))
+
+    async def _said(self, begun: Begun) -> tuple[Utterance, ...]:
+        return tuple(await self.record.read(utterances.list_of_root, begun.root, begun.home))
+
+    async def _remembered(self, begun: Begun, live: Live) -> recall.Remembered | None:
+        """What a process that was just started told of the lost attempts.
+
+        One that failed told everything live: what it left in the history is no answer, however whole it looks.
+        """
+        if live.primed or begun.failed or live.conversation.restored != "loaded":
+            return None
+        await replayed(live)
+        told = await self.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
+        before = [(one.role, one.text) for one in told]
+        asked = [e.text for e in begun.events]
+        return recall.find_turn(list(live.fold.items()), asked, before, ended=live.history_ended)
 
     async def _make_durable(self, fence: Fence, how: law.How, live: Live) -> None:
         agent = live.conversation
         about = {"modes": agent.modes, "models": agent.models}
         await self.record.write(turns.asked, fence, how, live.spawn, agent.memory, about)
 
-    async def _choose(self, begun: Begun, live: Live) -> law.Next:
-        if live.primed:  # the process that was asked before: it failed, and did not die
-            return law.after_loss(
-                attempt=begun.attempt, tools_started=begun.tools, restored=True, history_complete=False
-            )
-        await replayed(live)
-        told = await self.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
-        before = [(one.role, one.text) for one in told]
-        asked = [e.text for e in begun.events]
-        # What an attempt that failed left in the history is not its answer, however whole it looks.
-        complete = not begun.failed and recall.answer(list(live.fold.items()), asked, before) is not None
+    @staticmethod
+    def _choose(begun: Begun, live: Live, lost: LostAttempts) -> law.Next:
         return law.after_loss(
             attempt=begun.attempt,
-            tools_started=begun.tools,
-            restored=live.conversation.restored != "new",
-            history_complete=complete and live.conversation.restored == "loaded",
+            tools_started=begun.tools or bool(lost.remembered_calls),
+            restored=live.primed or live.conversation.restored != "new",
+            history_complete=lost.is_complete,
+            history_begun=lost.remembered is not None,
         )
 
     async def _notes(self, begun: Begun, live: Live, said: Sequence[Utterance]) -> list[str]:
@@ -132,6 +156,7 @@ async def replayed(live: Live) -> None:
             break
         if isinstance(signal, Update):
             live.fold.update(signal.data, replay=signal.replay)
+            live.history_ended = _ends(signal.data, live.fold.profile.history_end, live.history_ended)
         else:
             kept.append(signal)
             if isinstance(signal, Died):
@@ -139,3 +164,11 @@ async def replayed(live: Live) -> None:
     live.fold.replayed()
     for one in kept:
         live.signals.put_nowait(one)
+
+
+def _ends(update: Mapping[str, Any], mark: str, before: bool) -> bool:
+    """Whether what was told of the past so far ends with the end of a turn; only what a turn says goes on behind it."""
+    meta = update.get("_meta")
+    if mark and isinstance(meta, dict) and mark in meta:
+        return bool(meta[mark] == "end_turn")
+    return before and update.get("sessionUpdate") not in REPLAYED

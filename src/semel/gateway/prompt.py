@@ -6,6 +6,7 @@ is stored as something a user or an agent said (Law 4).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,13 +17,14 @@ from semel.gateway.received import Given
 from semel.gateway.telling import MARK, block, inert, marked
 from semel.law.markup import Problem
 from semel.law.memory import Difference, quote
-from semel.ledger.past import Spoken
+from semel.ledger.past import Deed, Spoken
 from semel.ledger.turns import Bound, Told
 from semel.ledger.utterances import Utterance, find_last_text
 
 Json = dict[str, Any]
 
 MEMORY_NOTES = 12  # differences between memory and record that one prompt tells of
+DEEDS = 12  # tool calls that one prompt tells of
 HISTORY_CHARS = 20_000  # what an agent without memory is told of the conversation so far
 
 __all__ = [
@@ -111,7 +113,7 @@ _FATES: dict[str, str] = {
     "failed": "said, and it did not arrive; what of it still matters has to be said again",
     "unsent": "already said, and only a page showed it; what of it still matters has to be said again",
 }
-_LEAVES = "already said, and only a page showed it so far; it leaves for the person if you say nothing more"
+_LEAVES = "already said, and it never left for the person; it leaves as your answer if you say nothing more"
 
 
 def resume(
@@ -144,6 +146,23 @@ def _utterance(one: Utterance, last: bool, names: Mapping[str, str] | None = Non
     files = f" with {', '.join(inert(repr(name)) for name in one.files)}" if one.files else ""
     said = {"reaction": "reacted", "edit": "changed an earlier message to this"}.get(one.kind, "said")
     return f"{fate.replace('said', said + where + files + cut, 1)}: {quoted}"
+
+
+def deeds(begun: Sequence[Deed]) -> list[str]:
+    """Tool calls that an agent which goes on may not remember as they ended: the newest, a line each (Law 9)."""
+    lines = [_deed(one) for one in begun]
+    if len(lines) > DEEDS:
+        lines = [f"{len(lines) - DEEDS} older tool calls of yours are not told", *lines[-DEEDS:]]
+    return lines
+
+
+def _deed(one: Deed) -> str:
+    given = "" if one.input in (None, "", {}) else f" {json.dumps(one.input, ensure_ascii=False, default=str)[:500]}"
+    ended = {"done": "it was done", "failed": "it failed"}.get(one.status, f"it is {one.status}")
+    if one.lost:
+        ended = "it was interrupted, and nobody knows how far it came; look before you do it again"
+    output = f"; it told: {inert(one.output[:300])!r}" if one.output else ""
+    return f"you had begun this tool call, which your memory may lack: {inert(one.title + given)!r}; {ended}{output}"
 
 
 def _asked(event: Bound) -> str:

@@ -20,15 +20,15 @@ from semel.gateway.ends import again_in, as_told, notices, retry_notice, why
 from semel.gateway.heartbeats import is_heartbeat, quiet_words
 from semel.gateway.permissions import Permissions
 from semel.gateway.ports import Answered, Asked, Died, Signal, Update
+from semel.gateway.recollection import LostAttempts, recollect
 from semel.gateway.running import Deps, Lost, Mark, MayWait, Withdrawn, at_will, guests_of, resolve
 from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
-from semel.law import recall
 from semel.law import turn as law
 from semel.ledger import show, turns, utterances
 from semel.ledger.speak import Caller, Leg, is_local
 from semel.ledger.turns import Begun, Bound, Fence, Stop, Told
-from semel.ledger.utterances import Utterance, find_last_text
+from semel.ledger.utterances import Utterance
 
 log = structlog.get_logger("semel.turn")
 
@@ -50,6 +50,7 @@ class Run:
         self.live = live
         self.fence = Fence(begun.session, begun.turn, begun.epoch)
         self.how: law.How = "start"
+        self.remembered: frozenset[int] = frozenset()  # claims of lost attempts that the agent remembers in these words
         self.names = deps.places.names(begun.key)
         self.stopped: Stop | None = None  # a person stopped it
         self.patience: asyncio.TimerHandle | None = None
@@ -209,7 +210,8 @@ class Run:
         events = self.begun.events
         resumes = how == "resume"
         given = await self._given(events)
-        content = prompt.resume(events, said, told, notes) if resumes else prompt.content(events, told, notes, given)
+        known = [replace(one, cut=False) if one.claim in self.remembered else one for one in said]
+        content = prompt.resume(events, known, told, notes) if resumes else prompt.content(events, told, notes, given)
         self._told_since()
         self.fold.let_go(slot for slot, kind in self.viewing.kinds.items() if kind == "tool")
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
@@ -362,15 +364,19 @@ class Run:
     def _hold_back(self, said: Sequence[Utterance]) -> None:
         self.speech.hold_back(one.text for one in said if one.home)
 
-    async def recall(self, said: Sequence[Utterance]) -> None:
+    async def recollect(self, how: law.How, lost: LostAttempts) -> None:
+        """What the agent remembers of its lost attempts, and nobody was shown, is recorded and shown (Laws 6, 9)."""
+        self.how = how
+        found = recollect(lost, self.begun, self.deps.places, self.names, self.speech.quiet, ended=how == "recall")
+        if found.ops:
+            caller = replace(self.caller(), turn_how="recall")  # what the lost attempts said is not said again
+            self.slots = await self.deps.record.write(show.show, self.fence, caller, found.ops, self.slots)
+            self.deps.kick()
+        fresh = {claim for slot, claim in self.slots.claims.items() if slot in found.slots}
+        self.remembered = frozenset(found.whole | fresh)
+
+    async def recall(self) -> None:
         """Law 9: the agent's history holds the complete answer: the turn is finished from it, not asked again."""
-        self.how = "recall"
-        self._hold_back(said)
-        found = recall.answer(list(self.fold.items()), [e.text for e in self.begun.events]) or []
-        for item in found:
-            slot = -item.id  # away from the slots of what streams
-            self.viewing.pending += self.speech.begin(slot, item.text)
-            self.viewing.pending += self.speech.end(slot, last=item is found[-1])
         end = Answered("end_turn")
         self._end_blocks(end)
         await self._finish(end)
@@ -415,7 +421,6 @@ class Run:
             return True
         closing, legs = self.speech.closing()
         ops += self.speech.leave(but_last=True)
-        behind = await self._left_behind()
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.silence()
         ending = tuple(notices(event, end, self.begun.attempt))
@@ -423,8 +428,8 @@ class Run:
         upto = max((t.seq for t in self.begun.told), default=0) if reached else 0
         held = self.corrections.notice(self.speech.problems, self.begun.home) if event == "answered" else None
         last = show.End(
-            event, end.stop, end.error, upto, closing, legs, ending, behind, held, bool(self.speech.problems),
-            self.stopped,
+            event, end.stop, end.error, upto, closing, legs, ending, held, bool(self.speech.problems),
+            stopped=self.stopped, remembered=self.remembered,
         )  # fmt: skip
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due
@@ -439,17 +444,6 @@ class Run:
             show.put_off, self.fence, self.caller(), again, self.slots, why(end), round(wait * 1000)
         )
         return True
-
-    async def _left_behind(self) -> show.Behind | None:
-        """What a lost attempt said last, for it to leave now where this one has nothing to add (Law 6)."""
-        if self.begun.attempt == 1:
-            return None
-        home, places = self.begun.home, self.deps.places
-        last = find_last_text(await self.deps.record.read(utterances.list_of_root, self.begun.root, home))
-        if last is None or last.turn == self.begun.turn:
-            return None
-        sends = home is not None and last.fate == "unsent"
-        return show.Behind(last.claim, places.spoken(str(home), self.begun.key, last.text) if sends else ())
 
     def _event(self, end: Answered) -> law.Event:
         if self.stopped is not None:  # whatever the agent calls it: the fence is what the person asked for

@@ -52,6 +52,7 @@ class Live:
     primed: bool = False  # the agent was given what its memory lacks
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[Any] = field(default_factory=asyncio.Queue, repr=False)  # Signal, and marks of the run
+    history_ended: bool = False  # what it told of the past marks that the last turn there had ended
     announces: bool | None = None  # whether its stream tells of its tool calls; None: not seen yet
     afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(default=None, repr=False)  # of its last turn
     aftermath: asyncio.Task[None] | None = field(default=None, repr=False)

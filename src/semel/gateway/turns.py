@@ -308,11 +308,11 @@ class Turns:
 
     async def _ask(self, run: Run, begun: Begun, fence: Fence, live: Live) -> bool:
         """Ask the agent and follow it to the end; True: another turn is due. Raises Lost, Fenced, LedgerError."""
-        plan = await self.asking.plan(begun, fence, live)
+        plan = await self.asking.plan(begun, fence, live, run.recollect)
         if plan.how == "give up":
             await self._failed(fence, begun, plan.why)
         elif plan.how == "recall":
-            await run.recall(plan.said)
+            await run.recall()
         elif (by := self._stop_of(begun)) is not None:
             run.stopped = by
             await run.end_cancelled()

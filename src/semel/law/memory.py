@@ -99,7 +99,7 @@ class _History:
     def __init__(self, past: Sequence[Item], names: Collection[str], quiet: Collection[str]) -> None:
         spoken = (i.text for i in past if i.kind == "message" and i.fields.get("role") == "agent")
         self.said = [text for whole in spoken for text in _segments(whole, names) if not is_quiet(text, quiet)]
-        self.inputs = [_flat(i.fields.get("input")) for i in past if i.kind == "tool"]
+        self.inputs = [flat(i.fields.get("input")) for i in past if i.kind == "tool"]
         self.spare = "".join(bare(text) for text in self.said)
         self.first = len(self.spare)  # where the oldest thing stands that the record knows
 
@@ -144,15 +144,15 @@ def _segments(text: str, names: Collection[str]) -> list[str]:
     return [home, *(p.text for p in pieces if isinstance(p, Problem) or (isinstance(p, Said) and p.dest is not None))]
 
 
-def _flat(given: object) -> str:
+def flat(given: object) -> str:
     """All texts in a tool call's input, without white space."""
     if isinstance(given, str):
         try:
-            return _flat(json.loads(given)) if given[:1] in "{[" else bare(given)
+            return flat(json.loads(given)) if given[:1] in "{[" else bare(given)
         except ValueError:
             return bare(given)
     if isinstance(given, dict):
-        return "\0".join(_flat(one) for one in given.values())
+        return "\0".join(flat(one) for one in given.values())
     if isinstance(given, list):
-        return "\0".join(_flat(one) for one in given)
+        return "\0".join(flat(one) for one in given)
     return ""

@@ -1,8 +1,10 @@
-"""Does an agent's history hold the complete answer of an interrupted turn (Law 9)?
+"""What an agent's history proves about a turn that was interrupted (Law 9).
 
-A history tells messages, tool calls and rows that no person wrote, but not whether a turn had ended. An answer
-counts as complete only if it stands behind the prompt of the turn, is the last thing there, and no tool call
-between is open. Text that was cut off by a death is in no agent's history, so what is there was said in full.
+A history tells messages and tool calls, seldom that a turn had ended. Text that stands last in it is no evidence: many
+agents store the words in front of a tool call and not the call, or each of a turn's messages as it is whole, or half of
+one. So a turn is finished from a history only if that marks its end (a profile's `history_end`), every tool call that
+the record has is in it, and none is open. Otherwise the history only adds to what people were shown: what they were not
+shown is recorded, and the agent is asked to go on.
 
 A history may also end *before* the interrupted turn, since many agents save a prompt only with its answer: then its
 last prompt is an earlier turn's. A short message ("yes") may stand in that one, too, or be the same; taking its answer
@@ -11,54 +13,265 @@ would lose the message and say the old answer twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from semel.law.memory import flat
 from semel.law.stream import Item
+from semel.law.stream.evidence import bare
 from semel.law.verbatim import normal
 
+OURS = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)
+GOES_ON = "[semel: your turn goes on"  # what an attempt that resumes is asked with
+LEAST = 12  # visible characters of a message that is known by standing somewhere in another
 
-def answer(items: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]] = ()) -> list[Item] | None:
-    """The agent's messages of the interrupted turn, or None if its answer is not there or not complete.
 
-    `before`: (role, text) of what was recorded before this turn.
+@dataclass(frozen=True)
+class Remembered:
+    """What an agent's history holds behind the prompt of the interrupted turn, in order.
+
+    `items`: messages and tool calls. `ended`: the history marks that the turn had ended.
     """
-    past = [i for i in items if i.fields.get("history")]
-    at = _prompt(past, asked)
-    if at is None:
-        return None
-    after = [i for i in past[at + 1 :] if i.kind in ("message", "tool")]
-    if not after or not _is_answer(after[-1]):
-        return None
-    if any(i.kind == "tool" and i.fields.get("status") in ("pending", "running") for i in after):
-        return None
-    if any(i.kind == "message" and i.fields.get("role") == "user" for i in after):
-        return None
-    found = [i for i in after if _is_answer(i)]
-    return None if _is_earlier(past[at], found, normal(asked[-1]), before) else found
+
+    items: tuple[Item, ...] = ()
+    ended: bool = False
+
+    @property
+    def messages(self) -> list[Item]:
+        """What the agent said."""
+        return [one for one in self.items if one.kind == "message"]
+
+    @property
+    def calls(self) -> list[Item]:
+        """Its tool calls."""
+        return [one for one in self.items if one.kind == "tool"]
+
+    def is_complete(self, recorded: Sequence[Call] = (), sent: Sequence[str] = ()) -> bool:
+        """Whether this is all of the turn: its end is marked, and no tool call is open or missing.
+
+        `recorded`: the calls that the record has. `sent`: the texts that a tool of ours was called with.
+        """
+        missing, _ = match_calls(recorded, self.calls)
+        open_calls = any(is_open(one) for one in self.calls)
+        inputs = [flat(one.fields.get("input")) for one in self.calls]
+        unknown = any(not any(bare(text) in given for given in inputs) for text in sent)
+        return self.ended and bool(self.messages) and not (open_calls or missing or unknown)
 
 
-def _is_earlier(prompt: Item, found: Sequence[Item], wanted: str, before: Sequence[tuple[str, str]]) -> bool:
-    """The prompt that was found may be an earlier turn's: it holds what that one asked, and no less."""
-    held = normal(prompt.text)
-    asked = {normal(text) for role, text in before if role in ("user", "event")}
-    rivals = {text for text in asked if text in held and len(text) >= len(wanted)}
-    if rivals - {wanted}:
-        return True
-    said = {normal(text) for role, text in before if role == "agent"}
-    return wanted in rivals and normal(found[-1].text) in said
+@dataclass(frozen=True)
+class Call:
+    """A tool call that the record has. `call`: the agent's id of it."""
+
+    call: str | None
+    title: str = ""
+    input: object = None
 
 
-def _is_answer(item: Item) -> bool:
+@dataclass(frozen=True)
+class Shown:
+    """A text of the interrupted turn that people were shown. `cut`: its attempt ended before it did."""
+
+    claim: int
+    text: str
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """What a message of the history holds beyond what was shown: `rest`, "" if nothing.
+
+    `whole`: the claim of the shown text that is this message, word for word.
+    """
+
+    message: int
+    rest: str = ""
+    whole: int | None = None
+
+
+# ---------------------------------------------------------------- where the turn stands in a history
+
+
+def find_turn(
+    items: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]] = (), *, ended: bool = False
+) -> Remembered | None:
+    """What the history holds of the turn that was asked this; None: nothing behind its prompt, or not even that.
+
+    `before`: (role, text) of what was recorded before this turn. `ended`: an end is marked behind all of it.
+    """
+    past = [one for one in items if one.fields.get("history") and one.kind in ("message", "tool")]
+    first = _first_prompt(past, asked)
+    if first is None:
+        return None
+    behind = [one for one in past[first + 1 :] if one.kind == "tool" or _is_said(one)]
+    if not behind or _is_earlier(past[first], behind, asked, before):
+        return None
+    return Remembered(tuple(behind), ended and not _is_prompt(past[-1]))
+
+
+def is_open(call: Item) -> bool:
+    """Whether a tool call has no end."""
+    return call.fields.get("status") in ("pending", "running", "no result")
+
+
+def _first_prompt(past: Sequence[Item], asked: Sequence[str]) -> int | None:
+    """Where the turn begins: its own first prompt. Behind it may stand prompts that were steered in, or asked on."""
+    first, left = None, [one for one in asked if normal(one)]
+    for n in range(len(past) - 1, -1, -1):
+        if not _is_prompt(past[n]):
+            continue
+        text = past[n].text
+        if GOES_ON in text and any(_quotes(text, one) for one in asked):
+            first = n
+        elif left and _holds(text, left[-1]):
+            first = n
+            while left and _holds(text, left[-1]):
+                left.pop()
+            if not left:
+                break
+        else:
+            break
+    return first
+
+
+def _holds(prompt: str, asked: str) -> bool:
+    return normal(asked) in normal(prompt)
+
+
+def _quotes(prompt: str, asked: str) -> bool:
+    return bare(repr(asked)) in bare(prompt) or bare(asked) in bare(prompt)
+
+
+def _is_prompt(item: Item) -> bool:
+    return item.kind == "message" and item.fields.get("role") == "user"
+
+
+def _is_said(item: Item) -> bool:
     return item.kind == "message" and item.fields.get("role") == "agent" and bool(item.text.strip())
 
 
-def _prompt(past: Sequence[Item], asked: Sequence[str]) -> int | None:
-    """Where the turn's prompt stands: the last user message that holds the last thing asked."""
-    if not asked:
+def _is_earlier(prompt: Item, behind: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]]) -> bool:
+    """The prompt that was found may be an earlier turn's: it holds what that one asked, and no less."""
+    if GOES_ON in prompt.text:
+        return False
+    wanted = next((form for one in asked if (form := normal(one)) and form in normal(prompt.text)), "")
+    held = normal(OURS.sub("", prompt.text)) or normal(prompt.text)
+    earlier = {normal(text) for role, text in before if role in ("user", "event")}
+    rivals = {text for text in earlier if text and text in held and len(text) >= len(wanted)}
+    if rivals - {wanted}:
+        return True
+    said = {bare(text) for role, text in before if role == "agent"}
+    return wanted in rivals and any(one.kind == "message" and bare(one.text) in said for one in behind)
+
+
+# ---------------------------------------------------------------- what it lacks, and what it adds
+
+
+def match_calls(recorded: Sequence[Call], told: Sequence[Item]) -> tuple[list[Call], list[Item]]:
+    """(the calls of the record that a history lacks, those of the history that the record lacks).
+
+    Two are the same by their id, else by what is given to them, else by their title, one for one.
+    """
+    missing, extra = list(recorded), list(told)
+    for alike in (_is_same_id, _is_same_input, _is_same_title):
+        for one in list(missing):
+            same = next((item for item in extra if alike(one, item)), None)
+            if same is not None:
+                missing.remove(one)
+                extra.remove(same)
+    return missing, extra
+
+
+def _is_same_id(one: Call, item: Item) -> bool:
+    return one.call is not None and one.call == item.fields.get("call")
+
+
+def _is_same_input(one: Call, item: Item) -> bool:
+    return bool(one.input) and _form(one.input) == _form(item.fields.get("input"))
+
+
+def _is_same_title(one: Call, item: Item) -> bool:
+    return bool(one.title) and one.title == item.fields.get("title")
+
+
+def _form(given: object) -> str:
+    return given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=str)
+
+
+def compare(messages: Mapping[int, str], shown: Sequence[Shown]) -> dict[int, Beyond]:
+    """Each message of a history, by its number and in order, held against what people were shown, copy by copy.
+
+    White space decides nothing. A message may be one shown text, a part of one, or several in a row; it may go on where
+    a shown text was cut off, and is then said anew, from the beginning of that one.
+    """
+    texts = _Texts(shown)
+    whole = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
+    return {n: Beyond(n, "" if whole[n] is not None else texts.rest_of(messages[n]), whole[n]) for n in messages}
+
+
+class _Texts:
+    """The texts that were shown, and how much of each a history has told."""
+
+    def __init__(self, shown: Sequence[Shown]) -> None:
+        self.shown = list(shown)
+        self.forms = [bare(one.text) for one in shown]
+        self.told = [0] * len(shown)
+
+    def take_equal(self, form: str) -> int | None:
+        """The claim of an untold text that is exactly this."""
+        for n, known in enumerate(self.forms):
+            if known == form and not self.told[n]:
+                self.told[n] = len(known)
+                return self.shown[n].claim
         return None
-    wanted = normal(asked[-1])
-    for n in range(len(past) - 1, -1, -1):
-        item = past[n]
-        if item.kind == "message" and item.fields.get("role") == "user":
-            return n if wanted and wanted in normal(item.text) else None
-    return None
+
+    def rest_of(self, text: str) -> str:
+        """What of a message nobody was shown."""
+        form = bare(text)
+        for n, one in enumerate(self.shown):
+            if self._left(n).startswith(form) and (len(form) >= LEAST or _parts(one.text, self.told[n] + len(form))):
+                self.told[n] += len(form)
+                return ""
+        if len(form) >= LEAST and any(form in known for known in self.forms):
+            return ""
+        ways = [self._row(n, form) for n in range(len(self.forms)) if self._left(n)]
+        row = max(ways, key=_size, default=[])
+        if row and _size(row) < len(form) and self.shown[row[-1][0]].cut:  # it goes on there
+            row.pop()
+        while row and not _parts(text, _size(row)):
+            row.pop()
+        for n, _ in row:
+            self.told[n] = len(self.forms[n])
+        return _split(text, _size(row))[1]
+
+    def _left(self, n: int) -> str:
+        return self.forms[n][self.told[n] :]
+
+    def _row(self, first: int, form: str) -> list[tuple[int, int]]:
+        """The texts, from this one on, that a message begins with: which, and how many characters of each."""
+        row, at = [], 0
+        for n in range(first, len(self.forms)):
+            known = self._left(n)
+            if at == len(form) or not known or not form.startswith(known, at):
+                break
+            row.append((n, len(known)))
+            at += len(known)
+        return row
+
+
+def _size(row: Sequence[tuple[int, int]]) -> int:
+    return sum(size for _, size in row)
+
+
+def _split(text: str, visible: int) -> tuple[str, str]:
+    """The text up to so many visible characters, and what stands behind them from the next visible one on."""
+    places = [n for n, char in enumerate(text) if not char.isspace()]
+    at = places[visible] if visible < len(places) else len(text)
+    return (text, "") if at == len(text) else (text[:at], text[at:])
+
+
+def _parts(text: str, visible: int) -> bool:
+    """Whether no word goes on behind so many visible characters."""
+    head, rest = _split(text, visible)
+    return not (head[-1:].isalnum() and rest[:1].isalnum())

@@ -69,24 +69,32 @@ class Next:
 
 
 def after_loss(
-    *, attempt: int, tools_started: bool, restored: bool, history_complete: bool, most: int = MAX_ATTEMPTS
+    *,
+    attempt: int,
+    tools_started: bool,
+    restored: bool,
+    history_complete: bool,
+    history_begun: bool = False,
+    most: int = MAX_ATTEMPTS,
 ) -> Next:
     """Law 9: nothing runs twice by itself.
 
     attempt: the number of the attempt that would run now (2 for the first retry).
     most: the attempts that its agent is given, at most MAX_ATTEMPTS.
-    tools_started: a tool call of a lost attempt of this root had started.
+    tools_started: a tool call of a lost attempt of this root had started, by the record or by the agent's memory.
     restored: the agent has its own memory of the session again (loaded or resumed).
-    history_complete: that memory holds the complete answer of the interrupted turn.
+    history_complete: that memory holds the complete answer of the interrupted turn, with evidence that it ended.
+    history_begun: it holds something that the agent said or did in that turn. Asked from the start, the agent would
+        say it again, and do what it may have begun behind it.
     """
     if history_complete:
         return Next("recall")
     if attempt > most:
         return Next("give up", f"it was lost {most} times" if most > 1 else "it was lost")
+    if restored and (tools_started or history_begun):
+        return Next("resume")
     if not tools_started:
         return Next("restart")
-    if restored:
-        return Next("resume")
     return Next(
         "give up",
         "a tool call had started and the agent could not restore its session: running it again could repeat what "

@@ -30,12 +30,14 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Deed:
-    """A tool call that a lost attempt of the running turn's root had begun."""
+    """A tool call that a lost attempt of the running turn's root had begun. `call`: the agent's id of it."""
 
     title: str
     status: str
     input: Any = None
     output: str = ""  # its head
+    call: str | None = None
+    lost: bool = False  # its attempt ended before it did
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,7 @@ def remembered(tx: Tx, session: int, room: int) -> Past:
     rows, cut = _newest(tx, row, room, told)
     groups = _by_root(rows, own.root if own is not None else None, told.covers if told is not None else None)
     spoken, left_out = _fitting(groups, room, cut or not fits)
-    lost = attempts - {row.turn}
-    begun = tuple(deed for turn in sorted(lost) for deed in _deeds(tx, turn))
+    begun = tuple(deed for turn in sorted(attempts - {row.turn}) for deed in _deeds(tx, turn))
     root = int(own.root) if own is not None else 0
     return Past(int(row.turn or 0), spoken, left_out, begun, told if fits else None, root)
 
@@ -207,11 +208,17 @@ def _steady(kept: list[list[Spoken]]) -> int:
     return 0
 
 
+def list_deeds(tx: Tx, root: int) -> list[Deed]:
+    """The tool calls that the attempts of a root began so far."""
+    return [deed for turn in tx.all("turns_of_root", root=root) for deed in _deeds(tx, turn.id)]
+
+
 def _deeds(tx: Tx, turn: int) -> list[Deed]:
     out = []
     for item in tx.all("items_of_turn", turn=turn):
         if item.kind == "tool":
             body = entries.load(item.body)
             title = str(body.get("title") or body.get("name") or "a tool")
-            out.append(Deed(title, str(body.get("status") or "pending"), body.get("input"), str(item.text)[:2000]))
+            status, given, output = str(body.get("status") or "pending"), body.get("input"), str(item.text)[:2000]
+            out.append(Deed(title, status, given, output, item.name, bool(body.get("lost"))))
     return out

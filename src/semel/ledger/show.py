@@ -11,6 +11,7 @@ from semel.law.requests import numbers_from
 from semel.ledger import entries, evidence, requests, reserve, sessions, speak, turns
 from semel.ledger.evidence import Evidence
 from semel.ledger.sql import Row, Tx
+from semel.ledger.utterances import find_last_text, list_of_root
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,14 @@ class Replace:
 class Block:
     """A block ended: what it says, claim by claim. The first claim to home takes over the slot's preview.
 
-    `partial`: the turn ended before the block did. `superseded`: the agent said it again in full.
+    `partial`: the turn ended before the block did; `tell`: the agent may not remember it. `superseded`: the agent said
+    it again in full.
     """
 
     slot: int
     says: tuple[speak.Say, ...]
     partial: bool = False
+    tell: bool = True
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,7 @@ class _Apply:
         if made.seq is not None:
             self.entries[op.slot] = made.seq
             if op.partial:
-                entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=True)
+                entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=op.tell)
 
     def _is_whole(self, claim: int | None) -> None:
         """What a failed attempt was cut off in was said again in the same words: it was all of it."""
@@ -313,23 +316,14 @@ def correct(tx: Tx, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op],
 
 
 @dataclass(frozen=True)
-class Behind:
-    """What a lost attempt said last at home. Where the attempt that ends adds nothing, it is the answer.
-
-    `legs`: the parts it leaves in, if it never left.
-    """
-
-    claim: int
-    legs: tuple[speak.Leg, ...] = ()
-
-
-@dataclass(frozen=True)
 class End:
     """How a turn ends. `closing`: the slot of its closing text, and the parts that text leaves in.
 
     `notices`: what people are told of the end. It stands, and leaves, behind everything that was said.
     `held` is one of them, unless the agent said something else when it was asked to correct its text.
     `stopped`: who cancelled it.
+    `remembered`: claims of cut-off texts that its agent remembers in these words. If it says nothing more, the last of
+    them was its answer, whole.
     """
 
     event: law.Event
@@ -339,10 +333,10 @@ class End:
     closing: int | None = None
     legs: tuple[speak.Leg, ...] = ()
     notices: tuple[Notice, ...] = ()
-    behind: Behind | None = None
     held: Notice | None = None  # what people are told of a text that was held back for good
     held_again: bool = False  # it was held back after the agent was asked to correct it, or was not asked
     stopped: turns.Stop | None = None
+    remembered: frozenset[int] = frozenset()
 
 
 def finish(
@@ -352,7 +346,7 @@ def finish(
     row = turns.check(tx, fence)
     after = _Apply(tx, caller, slots).all(ops)
     leaves = _deliver_closing(tx, after.claims, end.closing, end.legs)
-    behind = None if leaves else _deliver_behind(tx, row, fence.turn, end.behind)
+    behind = None if leaves else _deliver_behind(tx, row, caller, end)
     turns.close_entries(tx, fence.session, fence.turn)
     left = speak.put_in_line(tx, row, fence.turn)
     held = end.held if end.held_again or not turns.said_since_corrected(tx, fence.turn) else None
@@ -428,14 +422,21 @@ def _deliver_closing(tx: Tx, claims: Mapping[int, int], closing: int | None, leg
     return claim is not None and bool(legs) and speak.deliver(tx, claim, legs)
 
 
-def _deliver_behind(tx: Tx, session: Row, turn: int, behind: Behind | None) -> int | None:
-    """What a lost attempt left behind is the answer, if this one said nothing of its own: it leaves, once; its claim.
+def _deliver_behind(tx: Tx, session: Row, caller: speak.Caller, end: End) -> int | None:
+    """What a lost attempt said last at home is the answer, if this one said nothing of its own: it leaves, once.
 
-    An echo is nothing of its own: what it repeats was said before. None: nothing leaves now.
+    An echo is nothing of its own: what it repeats was said before. Gives its claim; None: nothing leaves now.
     """
-    if behind is None or tx.value("says_at_home", turn=turn, home=session.home):
+    lost_before = caller.root is not None and caller.turn != caller.root
+    if not lost_before or tx.value("says_at_home", turn=caller.turn, home=session.home):
         return None
-    return behind.claim if behind.legs and speak.deliver(tx, behind.claim, behind.legs) else None
+    last = find_last_text(list_of_root(tx, int(caller.root or 0), session.home))
+    if last is None:
+        return None
+    if end.event == "answered" and last.cut and last.claim in end.remembered and last.seq is not None:
+        entries.set_entry(tx, session.id, last.seq, partial=False, tell=False)
+    legs = speak.cut(tx, session.home, session.key, last.text, answer=True) if last.fate == "unsent" else ()
+    return last.claim if legs and speak.deliver(tx, last.claim, legs) else None
 
 
 def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:

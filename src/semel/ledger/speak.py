@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from semel.law import echo
+from semel.law.stream.evidence import bare
 from semel.law.verbatim import verbatim_digest
 from semel.ledger import entries, reserve
 from semel.ledger.sql import Row, Tx
@@ -90,7 +91,7 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
     tx.run("claim_link", id=claim, seq=seq)
     add_parts(tx, claim, what.legs, caller)
     _tell_home(tx, caller, what, claim)
-    _supersede_lost(tx, caller, what)
+    _supersede_lost(tx, caller, what, claim)
     return Made(claim, "said", seq=seq, dest=what.dest)
 
 
@@ -241,16 +242,21 @@ def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int, tell: bool = True)
             entries.add_entry(tx, other.id, role=role, text=what.text, claim=claim, tell=tell, more=more)
 
 
-def _supersede_lost(tx: Tx, caller: Caller, what: Say) -> None:
+def _supersede_lost(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
     """What a lost attempt had begun to show and this one says anew, in full, counts once (Laws 4, 8).
 
-    Also where the turn goes on: an agent that is told what it was cut off in may say it from its beginning.
+    Also where the turn goes on: an agent that is told what it was cut off in may say it from its beginning, and its
+    history may hold more of it than was shown.
     """
-    if what.how != "block" or not what.home or caller.turn_how == "start":
+    from_history = what.how == "recovery" and what.shown is None
+    if not (what.how == "block" or from_history) or not what.home or caller.turn_how == "start":
         return
     for lost in tx.all("claims_of_root", root=caller.root):
-        mine = lost.seq is not None and lost.turn != caller.turn and lost.session == caller.session
-        if mine and what.text.startswith(lost.text) and _cut_off(tx, lost):
+        mine = lost.seq is not None and lost.session == caller.session and lost.id != claim
+        earlier = lost.turn != caller.turn or (
+            lost.how == "recovery" and lost.dest == what.dest
+        )  # as its history had it
+        if mine and earlier and bare(what.text).startswith(bare(lost.text)) and _cut_off(tx, lost):
             entries.set_entry(tx, caller.session, lost.seq, superseded=True, tell=False)
 
 

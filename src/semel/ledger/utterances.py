@@ -56,7 +56,7 @@ def find_last_text(said: Iterable[Utterance]) -> Utterance | None:
 
 
 def _read(row: Row, home: str | None) -> Utterance:
-    at_home = row.how == "recovery" or _is_home(row.dest, home)
+    at_home = not row.dest or _is_home(row.dest, home)  # what was cut off was for its home, whatever that is
     files = entries.load(row.more).get("files") or ()
     return Utterance(
         claim=row.id, seq=row.seq, turn=row.turn, how=row.how, kind=row.kind, dest=row.dest, text=row.text,

@@ -240,7 +240,7 @@ class DemoAgent:
         except Exception as error:  # a script is somebody's input: whatever is wrong with it, the prompt ends
             answer = {"error": {"code": -32602, "message": f"the script cannot be read: {error!r}"}}
         joined = turn.close()
-        turn.save()
+        turn.save(answer.get("result", {}).get("stopReason", "error"))
         if session.turn is turn:
             session.turn = None
         for one in (id, *joined):

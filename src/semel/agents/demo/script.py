@@ -31,7 +31,8 @@ chunks:
     sleep N · wait PATH                          for a time; until a file exists
     touch PATH                                   make a file: a sign that this point was reached
     prompt true                                  say the prompt's own text
-    save true                                    write the history now (else at the end of the turn)
+    save true                                    write the history now (else at the end of the turn); "end": with the
+                                                 mark that the turn ended, as if it had
     forget true                                  this turn never enters the history
     stop_mcp true · kill_mcp true                end the MCP servers; the next call starts them again
     deaf true                                    from here on, cancels are not heard

@@ -21,6 +21,7 @@ ALLOW = [
     {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
     {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
 ]
+ENDED = "semel-demo/ended"  # in the `_meta` of a history's update: the stop reason of the turn before it
 _lock = threading.Lock()
 _count = 0
 
@@ -98,9 +99,11 @@ class Turn:
             self._over = True
             return self._joined
 
-    def save(self) -> None:
-        """Write what was told since the last time into the history."""
+    def save(self, stop: str | None = None) -> None:
+        """Write what was told since the last time into the history; with how the turn ended, once it has."""
         told, self._history = self._history, []
+        if stop is not None:
+            told.append({"sessionUpdate": "session_info_update", "_meta": {ENDED: stop}})
         if not self._forget:
             self.session.memory.save(told)
 
@@ -279,8 +282,8 @@ class Turn:
     def do_touch(self, path: str, _: Json) -> None:
         Path(path).touch()
 
-    def do_save(self, _: Any, more: Json) -> None:
-        self.save()
+    def do_save(self, how: Any, more: Json) -> None:
+        self.save("end_turn" if how == "end" else None)
 
     def do_forget(self, _: Any, more: Json) -> None:
         self._forget = True

@@ -89,6 +89,10 @@ class Profile:
     replay_until: Literal["response", "prompt"] = "response"
     """Where the replay of `session/load` ends: at its response, or at the next prompt."""
 
+    history_end: str = ""
+    """The key in the `_meta` of an update that is told again, behind all that a turn said, if it had ended. Without
+    it a history is no evidence that a turn ended; no measured agent has one."""
+
     synthetic_user: tuple[Pattern, ...] = ()
     """User rows of a replay that no person wrote."""
 
@@ -148,7 +152,7 @@ PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
         CAREFUL,
-        _profile("semel-demo", second="steers"),
+        _profile("semel-demo", second="steers", history_end="semel-demo/ended"),
         _profile(
             "semel-model",  # our own loop: it says what things are, and nothing has to be guessed
             exact=True,

@@ -1,0 +1,153 @@
+"""What an agent remembers of its lost attempts, and nobody was shown: recorded and shown like any other (Laws 6, 9).
+
+A history is compared with what people were shown, text by text (`semel.law.recall`). What it adds becomes entries; the
+last of it is partial, unless it is known that the turn had ended: nobody knows whether it was to go on. Tool calls that
+only the agent's memory has become rows, too: they had started, so their turn is not begun anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from semel.gateway.places import HOME, Place, Places
+from semel.gateway.viewing import Output
+from semel.law import recall
+from semel.law.markup import Problem, Reader, Said
+from semel.law.stream import Item
+from semel.ledger import show
+from semel.ledger.past import Deed
+from semel.ledger.speak import Say
+from semel.ledger.turns import Begun
+from semel.ledger.utterances import Utterance
+
+FIRST_SLOT = -1000  # of what is remembered, and down from there: away from the slots of what streams
+
+
+@dataclass(frozen=True)
+class LostAttempts:
+    """What is known of the lost attempts of a turn: by the record, and by their agent's memory, if it told of it."""
+
+    said: tuple[Utterance, ...] = ()
+    deeds: tuple[Deed, ...] = ()
+    remembered: recall.Remembered | None = None
+
+    @property
+    def calls(self) -> list[recall.Call]:
+        """The tool calls of the record."""
+        return [recall.Call(one.call, one.title, one.input) for one in self.deeds]
+
+    @property
+    def remembered_calls(self) -> list[Item]:
+        """Those of the agent's memory."""
+        return self.remembered.calls if self.remembered is not None else []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the agent remembers the whole answer, and that the turn had ended."""
+        sent = [one.text for one in self.said if one.how == "tool" and one.kind == "text"]
+        return self.remembered is not None and self.remembered.is_complete(self.calls, sent)
+
+    @property
+    def untold(self) -> list[Deed]:
+        """The tool calls that the agent may not remember, or not as they ended."""
+        missing, _ = recall.match_calls(self.calls, self.remembered_calls)
+        return [deed for deed, call in zip(self.deeds, self.calls, strict=True) if deed.lost or call in missing]
+
+
+@dataclass
+class Recollection:
+    """`ops` to be shown. `slots` are theirs, one for each text; `whole`: claims of what was shown and is remembered in
+    the same words."""
+
+    ops: list[show.Op] = field(default_factory=list)
+    slots: set[int] = field(default_factory=set)
+    whole: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One part of a message of the past: text for home, or (`say`) for another place. `closed`: its markup says where
+    it ended."""
+
+    text: str
+    say: Say | None = None
+    closed: bool = False
+
+
+def recollect(
+    lost: LostAttempts, begun: Begun, places: Places, names: Sequence[str], quiet: Sequence[str], *, ended: bool
+) -> Recollection:
+    """What an agent remembers beyond what was shown. `ended`: it is known that the turn had ended."""
+    out = Recollection()
+    if lost.remembered is None:
+        return out
+    items = lost.remembered.items
+    told: list[_Part | Item] = []
+    for item in items:
+        told += [item] if item.kind == "tool" else _read_parts(item.text, begun, places, names)
+    # What a tool sent is no part of a text: a message that equals it is its echo, and any other is said (Law 5).
+    shown = [recall.Shown(one.claim, one.text, one.cut) for one in lost.said if one.is_text]
+    homes = {n: one.text for n, one in enumerate(told) if isinstance(one, _Part) and one.say is None}
+    beyond = recall.compare(homes, shown)
+    _, unknown = recall.match_calls(lost.calls, lost.remembered.calls)
+    for n, one in enumerate(told):
+        slot = FIRST_SLOT - n
+        if isinstance(one, Item):
+            out.ops += _open_call(slot, one) if one in unknown else []
+        elif one.say is not None:
+            out.ops.append(show.Block(slot, (one.say,)))
+        elif (found := beyond[n]).whole is not None:
+            out.whole.add(found.whole)
+        elif found.rest.strip():
+            partial = n == len(told) - 1 and not ended and not one.closed
+            out.ops.append(
+                show.Block(slot, (_say_home(found.rest, begun, places, quiet, one, partial),), partial, False)
+            )
+            out.slots.add(slot)
+    return out
+
+
+def _read_parts(text: str, begun: Begun, places: Places, names: Sequence[str]) -> list[_Part]:
+    """What a message of the past says, part by part. What was held back in it has reached nobody, and does not now."""
+    reader = Reader(bool(names), (HOME, *names, *([begun.home] if begun.home else [])))
+    out: list[_Part] = []
+    stretch: list[str] = []
+    for piece in (*reader.feed(text), *reader.end(), Said(None, "", final=True)):
+        if isinstance(piece, Said) and piece.dest is None:
+            stretch.append(piece.text)
+        if stretch and (not isinstance(piece, Said) or piece.dest is not None or piece.final):
+            out += [_Part(joined)] if (joined := "".join(stretch)).strip() else []
+            stretch = []
+        if isinstance(piece, Said) and piece.dest is not None:
+            place = places.resolve(begun.key, begun.home, piece.dest)
+            at_home = place.home or piece.dest == HOME
+            out.append(_Part(piece.text, None if at_home else _say_elsewhere(piece, place, begun, places), True))
+        elif isinstance(piece, Problem) and piece.to == HOME:
+            out.append(_Part(piece.text))
+    return out
+
+
+def _say_elsewhere(piece: Said, place: Place, begun: Begun, places: Places) -> Say:
+    legs = places.legs(place.dest, begun.key, piece.text) if place.dest else ()
+    return Say("block", piece.text, place.dest, home=False, legs=legs, problem=place.problem)
+
+
+def _say_home(text: str, begun: Begun, places: Places, quiet: Sequence[str], part: _Part, partial: bool) -> Say:
+    """What was said at home and never shown. Where it may have been cut off, it leaves only as the answer."""
+    home = begun.home
+    leaves = home is not None and not partial and (part.closed or places.narrates_all(home))
+    legs = places.spoken(str(home), begun.key, text) if leaves else ()
+    return Say("recovery", text, home or f"session:{begun.key}", legs=legs, quiet=tuple(quiet))
+
+
+def _open_call(slot: int, item: Item) -> list[show.Op]:
+    """A tool call that only the agent's memory has."""
+    body = {name: item.fields[name] for name in ("title", "status", "tool_kind", "input") if name in item.fields}
+    if recall.is_open(item):
+        body |= {"status": "failed", "lost": True}
+    output = Output()
+    output.grow(item.text)
+    name = str(item.fields["call"]) if item.fields.get("call") else None
+    opened = show.ItemOpen(slot, "tool", name, output.head, {**body, **output.body()}, live=False, started=True)
+    return [opened, show.ItemGrow(slot, output=item.text)] if item.text else [opened]
