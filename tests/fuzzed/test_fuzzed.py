@@ -151,8 +151,8 @@ def test_an_empty_event_id_is_no_receipt() -> None:
 # ---------------------------------------------------------------- what leaves
 
 
-def test_half_a_character_is_left_out_of_a_formatted_message() -> None:
-    assert render("**a**\ud800b").html == "<p><strong>a</strong>b</p>"
+def test_half_a_character_is_shown_by_its_stand_in_in_a_formatted_message() -> None:
+    assert render("**a**\ud800b").html == "<p><strong>a</strong>\ufffdb</p>"
 
 
 @pytest.mark.parametrize("link", ["\x00javascript:alert(1)", "/etc/passwd", "//x.y/z", "../x"])

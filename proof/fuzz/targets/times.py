@@ -14,8 +14,8 @@ import typer
 
 from proof.fuzz.source import Source
 from semel.channels.email.headers import date
+from semel.channels.http import retry_after
 from semel.channels.matrix.wire import retry_after as matrix_wait
-from semel.channels.webhook import retry_after
 from semel.channels.xmpp.archive import when
 from semel.faces.cli.archive import _moment
 from semel.faces.config.values import seconds, size
@@ -109,15 +109,19 @@ def _zone(text: str) -> None:
 
 
 def _dates(text: str) -> None:
-    for found in (when(text), date(text), retry_after(text, float(NOW)), _matrix(text)):
+    for found in (when(text), date(text), _wait(text), _matrix(text)):
         assert found is None or math.isfinite(found)
-    wait = retry_after(text, float(NOW))
+    wait = _wait(text)
     assert wait is None or wait >= 0
     try:
         told = _moment("--since", text)
     except typer.BadParameter:
         return
     assert told is None or isinstance(told, int)
+
+
+def _wait(text: str) -> float | None:
+    return retry_after({"retry-after": text}, float(NOW))
 
 
 def _matrix(text: str) -> float | None:
