@@ -129,8 +129,8 @@ class Run:
             return UNANNOUNCED
         return FIRST_TURN_S if self.first and self.live.announces is None else OVERTAKEN
 
-    def sent(self, text: str) -> None:
-        """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
+    def sends(self, text: str) -> None:
+        """A tool says this to the home: a block that may repeat it is not previewed (Law 5)."""
         self.speech.hold_back([text])
 
     @property

@@ -43,8 +43,8 @@ class Running(Protocol):
     def gone(self) -> bool:
         """The agent's process died; whoever calls is what it left behind (Law 10)."""
 
-    def sent(self, text: str) -> None:
-        """A tool said this to the home: a block that may repeat it is not previewed (Law 5)."""
+    def sends(self, text: str) -> None:
+        """A tool says this to the home: a block that may repeat it is not previewed (Law 5)."""
 
 
 @dataclass(frozen=True)
@@ -153,20 +153,21 @@ class ToolCalls:
         )  # fmt: skip
         if name in self.acts:
             return await self.acts[name](asked)
-        made, what = await self._do(name, asked)
-        if running is not None and what.home and made.outcome == "said" and what.kind in ("text", "file"):
-            running.sent(what.text)
+        made = await self._do(name, asked)
         self.kick()
         return _answer(made, list(self.places.names(who.key)), who.home is not None)
 
-    async def _do(self, name: str, asked: Asked) -> tuple[Made, Say]:
+    async def _do(self, name: str, asked: Asked) -> Made:
+        running = self.running(asked.who.session)
         try:
             with self.copies if name == "send_file" else contextlib.nullcontext():
                 what, blob = await _TOOLS[name](self, asked)
+                if running is not None and what.home and what.kind in ("text", "file", "edit"):
+                    running.sends(what.text)  # before the commit: the same words may stream meanwhile
                 made = await self.record.write(calls.call, asked.call, what, blob)
         except calls.SameIdOtherCall as bad:
             raise RpcError("bad-call", str(bad)) from None
-        return made, what
+        return made
 
     # ------------------------------------------------------------ the tools
 
@@ -222,8 +223,9 @@ class ToolCalls:
             return Say("tool", text, None, kind="edit", problem=why), None
         more = {"kind": "edit", "of": found.seq}
         return Say(
-            "tool", text, place.dest, home=place.home, legs=legs or (), problem=place.problem, kind="edit", more=more
-        ), None
+            "tool", text, place.dest, home=place.home, legs=legs or (), problem=place.problem, kind="edit", more=more,
+            edits=found.claim,
+        ), None  # fmt: skip
 
     async def _message_of(self, asked: Asked) -> lookup.Message | None:
         wanted = asked.arguments.get("message")

@@ -15,6 +15,7 @@ HEAD = 16_384  # characters of tool output a watcher is sent from its beginning
 TAIL = 8_192  # and from its end; the whole is in the ledger
 LATE = 200  # items of earlier turns that an agent may still tell of; a long life of one must cost no more (Law 11)
 
+SPEAKING = ("send_message", "send_file", "edit_message")  # tools of ours whose text a block may repeat
 _TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name"}
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
 _ABOUT = {"title", "mode", "commands"}
@@ -183,6 +184,7 @@ class Viewing:
                 self.taken.discard(str(name))  # of a call of an earlier turn, perhaps
                 self.calls[str(name)] = slot
                 self.turns[str(name)] = self.turn
+            self._hold_back(slot)
         live = kind in ("tool", "thought", "plan")
         body = _body(kind, fields)
         self.pending.append(
@@ -190,6 +192,16 @@ class Viewing:
         )
         if kind == "tool" and text:
             self._output(slot, text)
+
+    def _hold_back(self, slot: int) -> None:
+        """A call of ours was announced: what it is about to say is not previewed as if it were something else (Law 5).
+
+        The call comes by another pipe, and may come late, or once more, from a tool server that was started anew.
+        """
+        known = self.inputs[slot]
+        if known.get("status") in ("pending", "running") and any(_names(known, tool) for tool in SPEAKING):
+            text = _arguments(known.get("input")).get("text")
+            self.speech.hold_back([text] if isinstance(text, str) else [])
 
     def _grew(self, op: Grew) -> None:
         match self.kinds[op.id]:
@@ -224,6 +236,7 @@ class Viewing:
             return
         if kind == "tool":
             self.inputs[op.id].update(fields)
+            self._hold_back(op.id)
             if text is not None:
                 self._replace_output(op.id, text)
             text = None
@@ -270,8 +283,13 @@ def _names(known: Mapping[str, Any], tool: str) -> bool:
 
 
 def _input_is(raw: Any, arguments: Mapping[str, Any]) -> bool:
-    """Some agents wrap a tool's arguments: {"server", "tool", "arguments"} (Codex)."""
     return raw == arguments or (isinstance(raw, dict) and raw.get("arguments") == arguments)
+
+
+def _arguments(raw: Any) -> Mapping[str, Any]:
+    """Some agents wrap a tool's arguments: {"server", "tool", "arguments"} (Codex)."""
+    inner = raw.get("arguments", raw) if isinstance(raw, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def _body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's
 class Message:
     """A message that can be reacted to or edited. `op` names it for its platform; {} where none is needed.
 
-    `parts`: what it left in, where it is our own.
+    `parts`: what it left in, where it is our own; `claim`: the claim whose text it is.
     """
 
     seq: int
@@ -25,6 +25,7 @@ class Message:
     own: bool
     op: dict[str, Any] = field(default_factory=dict)
     parts: tuple[int, ...] = ()
+    claim: int | None = None
 
 
 def message(tx: Tx, session: int, spawn: int, ref: str) -> Message | None:
@@ -43,7 +44,8 @@ def _claim(tx: Tx, session: int, claim: int) -> Message | None:
     if row is None or row.session != session or row.seq is None:
         return None
     parts = tuple(int(p.id) for p in tx.all("parts_of_claim", claim=claim))
-    return Message(row.seq, row.dest, True, {"target_part": parts[0]} if parts else {}, parts)
+    first = row.id if row.edits is None else row.edits
+    return Message(row.seq, row.dest, True, {"target_part": parts[0]} if parts else {}, parts, first)
 
 
 def _entry(tx: Tx, session: int, seq: int) -> Message | None:

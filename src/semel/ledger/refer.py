@@ -63,7 +63,8 @@ def find(tx: Tx, session: Row, source: str, what: Refers | None) -> Original | N
 def mark(tx: Tx, session: int, about: Original, kind: str, seq: int) -> None:
     """The original says that it was edited or deleted, and by which entry. Its text stays as it was heard (Law 4)."""
     mark = MARKS.get(kind)
-    if mark is not None and about.role == "user" and (about.own or kind == "delete"):
+    theirs = about.role == "user" and (about.own or kind == "delete")
+    if mark is not None and (theirs or (about.role == "agent" and kind == "delete")):
         entries.set_entry(tx, session, about.seq, more={mark: seq})
 
 

@@ -248,6 +248,7 @@ CREATE TABLE claim(
   outcome TEXT NOT NULL CHECK(outcome IN ('said', 'echo', 'refused', 'quiet')),
   reason TEXT,
   echo_of INTEGER,
+  edits INTEGER,                   -- the claim whose text it replaces
   erased INTEGER,                  -- its session was deleted: so many characters of text went
   seq INTEGER,                     -- its entry in its own session
   at INTEGER NOT NULL
@@ -257,6 +258,7 @@ CREATE INDEX claim_text ON claim(root, dest, digest) WHERE digest IS NOT NULL;
 CREATE INDEX claim_root ON claim(root) WHERE root IS NOT NULL;
 CREATE INDEX claim_args ON claim(spawn, args) WHERE call IS NOT NULL;
 CREATE INDEX claim_session ON claim(session, id);
+CREATE INDEX claim_edits ON claim(edits) WHERE edits IS NOT NULL;
 CREATE INDEX claim_echo ON claim(echo_of) WHERE echo_of IS NOT NULL;
 CREATE INDEX claim_reserved ON claim(dest) WHERE reason = 'reserved' AND outcome = 'quiet';
 CREATE INDEX claim_notice ON claim(dest, reason, at) WHERE how = 'notice';

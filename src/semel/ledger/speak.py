@@ -45,6 +45,7 @@ class Say:
     quiet: tuple[str, ...] = ()  # words that say nothing
     shown: int | None = None  # seq of the live entry that previewed it
     last: bool = False  # it ends with its turn
+    edits: int | None = None  # the claim whose text it replaces
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
     claim = _claim(tx, caller, what, "said", None, digest=digest)
     seq = _record(tx, caller, what, claim)
     tx.run("claim_link", id=claim, seq=seq)
+    if what.edits is not None:
+        tx.run("claim_edits", id=claim, edits=what.edits, digest=verbatim_digest(what.text))
     add_parts(tx, claim, what.legs, caller)
     _tell_home(tx, caller, what, claim)
     _supersede_lost(tx, caller, what, claim)

@@ -6,7 +6,7 @@ RETURNING id
 
 -- name: claim_get
 -- one claim
-SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, seq, at
+SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, edits, seq, at
 FROM claim WHERE id = :id
 
 -- name: claim_by_call
@@ -15,11 +15,22 @@ SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, 
 FROM claim WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
 
 -- name: claims_of_text
--- what was already claimed with this text to this destination in this root (Law 5)
+-- what was already claimed with this text to this destination in this root, and whether it does not stand: its platform
+-- refused it, it was deleted there, or it was edited since, unless all of the edit was refused (Law 5)
 SELECT c.id, c.how, c.dest, c.digest, c.outcome, c.turn, c.echo_of,
-  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL))
+  OR EXISTS(SELECT 1 FROM entry n WHERE n.claim = coalesce(c.edits, c.id) AND n.more ->> 'deleted' IS NOT NULL)
+  OR EXISTS(
+    SELECT 1 FROM claim e WHERE e.edits = coalesce(c.edits, c.id) AND e.id > c.id AND e.outcome = 'said' AND (
+      NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id)
+      OR EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id AND p.state NOT IN ('rejected', 'dropped') AND p.failed IS NULL))
+  ) AS gone
 FROM claim c
 WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS NOT NULL ORDER BY c.id
+
+-- name: claim_edits
+-- it replaces the text of another one, which says this from here on
+UPDATE claim SET edits = :edits, digest = :digest WHERE id = :id
 
 -- name: claims_of_root
 -- everything claimed in a root
