@@ -184,6 +184,7 @@ class House:
         self.erases = False  # something was deleted: some texts are not there any more
         self.telling: dict[int, set[int]] = {}  # notices that the agent of a session is still to be told of
         self.judged = 0  # claims whose echo was held against its original
+        self.joined: dict[int, int] = {}  # turns that another prompt joined, and the newest claim then
 
     def tell(self) -> None:
         """The changes of the transaction before reach whoever watches; nobody watches what is deleted."""
@@ -222,13 +223,14 @@ class House:
         """Law 5 speaks of the moment of judging: an original may fall in the next transaction of the same step."""
         claims = self.ledger.claims()
         _echoes(claims, self.judged)
+        _edited(claims, self.judged)
         self.judged = max((claim.id for claim in claims), default=0)
 
     def to(self, key: str, steers: bool = False) -> hear.To:
         return hear.To(key, "main", HOMES[key], pause=PAUSES.get(key, AT_ONCE), steers=steers)
 
     def hear(self, event: hear.Event, *keys: str, steering: Collection[str] = ()) -> hear.Outcome:
-        before = self._newest()
+        before = self.newest()
         done = self.seen(self.ledger.hear(event, [self.to(k, k in steering) for k in keys]))
         for key in keys:
             if (key not in self.ids or key in self.gone) and (session := self.ledger.find(key)) is not None:
@@ -238,7 +240,7 @@ class House:
                     self._begins_anew(key)
         return done
 
-    def _newest(self) -> int:
+    def newest(self) -> int:
         """The newest claim."""
         return max((claim.id for claim in self.ledger.claims()), default=0)
 
@@ -278,6 +280,7 @@ class House:
         self._received(claims)
         _said_again(claims)
         _echoes(claims, self.judged)
+        _answered(claims, self.joined)
         _whole(self.ledger, claims)
         _reserved(self.ledger, claims)
         _outputs(self.ledger)
@@ -326,13 +329,16 @@ def _revs(snapshot: Json) -> None:
 def _said_again(claims: list[Claim]) -> None:
     """Law 5: a restart says a text once more only as often as it makes more claims than the lost ones said."""
     groups: dict[Any, list[Claim]] = {}
+    edited = {claim.edits for claim in claims}  # whatever came of it: what it replaced may not stand
     for claim in claims:
-        if claim.digest is not None and claim.turn is not None and claim.outcome in ("said", "echo"):
+        spoke = claim.outcome in ("said", "echo") and claim.edits is None
+        if claim.digest is not None and claim.turn is not None and spoke:
             groups.setdefault((claim.root, claim.dest, claim.digest), []).append(claim)
     for group in groups.values():
         for turn in {c.turn for c in group if c.turn is not None and c.turn_how in ("restart", "recall")}:
             mine = [c for c in group if c.turn == turn]
-            lost = sum(c.turn is not None and c.turn < turn and c.outcome == "said" and not c.fallen for c in group)
+            standing = [c for c in group if c.outcome == "said" and not c.fallen and c.id not in edited]
+            lost = sum(c.turn is not None and c.turn < turn for c in standing)
             again = sum(c.outcome == "said" for c in mine)
             too = f"Law 5: turn {turn} said {again} of {len(mine)} again; {lost} were said"
             assert again <= max(0, len(mine) - lost), too
@@ -351,6 +357,35 @@ def _echoes(claims: list[Claim], judged: int) -> None:
             assert same and first.id < claim.id, f"Law 5: claim {claim.id} is called an echo of {first}"
             fell = claim.id > judged and (first.fallen or first.outcome != "said")
             assert not fell, f"Law 5: claim {claim.id} is called an echo of what nobody got: {first}"
+
+
+def _answered(claims: list[Claim], joined: dict[int, int]) -> None:
+    """Laws 5, 12: a block that ends after a prompt joined its turn is no echo of what was said before that."""
+    known = {claim.id: claim for claim in claims}
+    lost: dict[int | None, int] = {}  # by root: the newest claim when a prompt joined any attempt so far
+    for claim in claims:
+        since = joined.get(claim.turn or 0, -1)
+        if claim.turn_how == "resume":
+            since = max(lost.get(claim.root, -1), since)
+        if claim.outcome == "echo" and claim.how == "block" and claim.echo_of is not None and claim.id > since:
+            first = known[claim.echo_of]
+            told = f"Law 5: claim {claim.id} answers what joined after claim {since}, and is called an echo of {first}"
+            assert first.id > since, told
+        if claim.turn in joined:
+            lost[claim.root] = max(lost.get(claim.root, -1), joined[claim.turn])
+
+
+def _edited(claims: list[Claim], judged: int) -> None:
+    """Law 5: the original of an echo still reads so: of the edits that were not refused, it is the last."""
+    known = {claim.id: claim for claim in claims}
+    for claim in claims:
+        if claim.id > judged and claim.outcome == "echo" and claim.echo_of is not None and claim.digest is not None:
+            first = known[claim.echo_of]
+            place = first.id if first.edits is None else first.edits
+            edits = [e for e in claims if e.edits == place and e.outcome == "said" and not e.fallen and e.id < claim.id]
+            now = edits[-1] if edits else known[place]
+            reads = now.digest == claim.digest
+            assert reads, f"Law 5: claim {claim.id} is called an echo of {first}, which reads {now.text!r} by now"
 
 
 def _whole(ledger: Ledger, claims: list[Claim]) -> None:

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 @dataclass(frozen=True)
 class Claim:
     """One claim. `turn_how`: how its attempt began; `fallen`: a part of it was rejected or dropped; `late`: made after
-    its turn had finished (Law 10)."""
+    its turn had finished (Law 10); `how`: by tool, block, ...; `edits`: the claim whose text it replaced."""
 
     id: int
     root: int | None
@@ -35,6 +35,8 @@ class Claim:
     echo_of: int | None
     fallen: bool
     late: bool
+    how: str
+    edits: int | None
 
 
 @dataclass(frozen=True)

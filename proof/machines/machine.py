@@ -11,6 +11,7 @@ or, for a run of the proof, by `--ledger MODULE:OtherLedger`.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
@@ -48,6 +49,7 @@ class LedgerMachine(Counted):
     def __init__(self) -> None:
         super().__init__()
         self.model = Model(type(self).make)
+        self.words = count(1)  # no text comes twice by chance
 
     def teardown(self) -> None:
         self.model.ledger.close()
@@ -264,6 +266,63 @@ class LedgerMachine(Counted):
         self.model.join(run)
         self.model.finish(run, "answered")
         self.model.begin(key)
+
+    def _says(self, run: Running, text: str) -> None:
+        slot = run.fresh()
+        self.model.take(run, Began(slot, "message", {"role": "agent", "text": text}), Ended(slot, {}), now=True)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), dies=st.booleans())
+    def a_later_question_is_answered_in_the_same_words(self, data: st.DataObject, dies: bool) -> None:
+        """A tool answered the first one; the second one joins; an agent that dies then goes on with it."""
+        run = self._run(data)
+        key, text = run.begun.key, f"done {next(self.words)}"
+        self.model.call(run.process, text, "c1", None, "text", text, None)
+        self.model.hear("api", None, "and this", [key], True, "steer")
+        self.model.join(run)
+        if dies and key not in self.model.stopped:
+            self.model.die(run, shown=True)
+            self.model.begin(key)
+        if (again := self.model.runs.get(key)) is not None:
+            self._says(again, text)
+            assert self.model.said(text), f"Law 5: the second question of {key} was answered, and nobody reads it"
+
+    @precondition(lambda self: {"page", "chat", "mail"} & self.model.runs.keys())
+    @rule(data=st.data(), goes=st.booleans())
+    def it_edits_what_it_sent_and_says_both_texts(self, data: st.DataObject, goes: bool) -> None:
+        """Nobody reads the old text any more; the new one everybody does."""
+        run = self.model.runs[data.draw(st.sampled_from(sorted({"page", "chat", "mail"} & self.model.runs.keys())))]
+        old, new = f"old {next(self.words)}", f"new {next(self.words)}"
+        self.model.call(run.process, old, "c1", None, "text", old, None)
+        sent = next(claim for claim in self.model.ledger.claims()[::-1] if claim.text == old)
+        if sent.outcome != "said":
+            return
+        if goes:
+            self.model.depart(3)
+        self.model.edit(run.process, f"edit {new}", sent.id, new)
+        self._says(run, old)
+        assert self.model.said(old), f"Law 5: {old!r} was edited, and is not said again"
+        self._says(run, new)
+        assert not self.model.said(new), f"Law 5: {new!r} stands there, and is said again"
+
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), to=st.sampled_from(["home", "post", "hook", "nobody"]), cuts=st.integers(1, 9))
+    def it_says_several_things_in_one_block(self, data: st.DataObject, to: str, cuts: int) -> None:
+        """Each of them is judged for itself, and none is glued to another."""
+        run = self._run(data)
+        told, other, rest = (f"{word} {next(self.words)}" for word in ("kept", "other", "rest"))
+        self.model.call(run.process, told, "c1", None, "text", told, None)
+        text = f'{other}<message to="{to}">body {told}</message>{told}<message to="home">{rest}</message>'
+        slot = run.fresh()
+        pieces = [text[n : n + cuts] for n in range(0, len(text), cuts)]
+        grows = (Grew(slot, piece) for piece in pieces)
+        self.model.take(
+            run, Began(slot, "message", {"role": "agent", "text": ""}), *grows, Ended(slot, {}), now=True
+        )  # fmt: skip
+        made = [(claim.text, claim.outcome) for claim in self.model.ledger.claims() if claim.outcome != "quiet"][-4:]
+        heard, again = "refused" if to == "nobody" else "said", "echo" if HOMES[run.begun.key] else "said"
+        due = [(other, "said"), (f"body {told}", heard), (told, again), (rest, "said")]
+        assert made == due, f"Law 5: one block said {made}, and not {due}"
 
     @precondition(lambda self: self.model.runs)
     @rule(data=st.data())

@@ -242,7 +242,12 @@ class Model:
     def join(self, run: Running) -> None:
         """Messages are steered into a running turn: those that ask for it, and no others."""
         key = run.begun.key
+        run.viewing.pending += run.speech.join()
+        self.show(run)
+        newest = self.house.newest()
         joined = [e.event for e in self.house.seen(self.ledger.join(run.fence))]
+        if joined:
+            self.house.joined[run.begun.turn] = newest
         asked = sorted(self.steering[key])
         assert joined == asked, f"Law 3: {joined} joined the running turn of {key}, and {asked} were to"
         self.steering[key] = set()
@@ -331,7 +336,9 @@ class Model:
     def _on_its_way(self, root: int, dest: str | None, text: str) -> bool:
         leaving = {part.claim for part in self.ledger.parts()}
         said = [c for c in self.ledger.claims() if c.root == root and c.outcome == "said" and c.dest == dest]
-        return any(normal(c.text) == normal(text) and c.id in leaving for c in said)
+        same = [c.id for c in said if normal(c.text) == normal(text)]
+        later = [c.id for c in said if c.how == "block" and c.id in leaving and same and c.id > same[-1]]
+        return bool(leaving.intersection(same) or later)  # what left already was written after it
 
     def _over(self, key: str) -> None:
         run = self.runs.pop(key)
@@ -435,6 +442,27 @@ class Model:
             return
         self.made[process.spawn, call] = args, done
         self._judged(process, what, done, new=done.claim > before)
+
+    def edit(self, process: Process, call: str, target: int, text: str) -> None:
+        """An agent changes a message that it sent to its home, as often as its parts can be changed one by one."""
+        home = HOMES[process.session]
+        parts = [part.id for part in self.ledger.parts() if part.claim == target]
+        legs = self.house.places.changed(home, process.session, text, parts) if home else ()
+        if legs is not None:
+            what = Say(
+                "tool", text, home or f"session:{process.session}", "edit", True, legs, {"kind": "edit"}, edits=target
+            )
+            self.house.seen(
+                self.ledger.call(calls.Call(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what)
+            )
+            if (run := self.runs.get(process.session)) is not None and run.process is process:
+                run.speech.hold_back([text])
+
+    def said(self, text: str) -> bool:
+        """Whether the newest claim says this, and not that it was said before."""
+        newest = [claim for claim in self.ledger.claims() if claim.outcome != "quiet"][-1]
+        assert normal(newest.text) == normal(text), f"the newest claim is {newest}, and not {text!r}"
+        return newest.outcome == "said"
 
     def _judged(self, process: Process, what: Say, done: Any, new: bool) -> None:
         """Law 10: a call is of the newest turn of its process. `new`: it is a claim of its own, and no re-issue."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_world import World, destination, script
+from gateway_world import World, destination, script, until
 
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
@@ -193,3 +193,31 @@ async def test_the_home_may_be_addressed_by_the_name_it_has_elsewhere(tmp_path: 
         assert await chat.ask(script(send("X"), {"text": text, "chunks": 30})) == ["X", "One.", "Two.", "Three."]
         said = [e["text"] for e in await chat.world.entries(ROOM) if e["role"] == "agent"]
         assert said == ["X", "One.", "Two.", "Three."]
+
+
+@NARRATIONS
+async def test_a_restart_that_says_the_same_parts_again_says_each_of_them_once(tmp_path: Path, narration: str) -> None:
+    block = {"text": 'One.<message to="home">Two.</message>Three.', "chunks": 9, "message": "a"}
+    dies = [block, {"text": "So", "message": "b"}, {"die": 9}]
+    async with Chat(tmp_path, narration) as chat:
+        shown = await chat.ask(script(attempts=[dies, [block]]))
+        assert [text for text in shown if text != "So"] == ["One.", "Two.", "Three."]
+        said = [e["text"] for e in await chat.world.entries(ROOM) if e["role"] == "agent" and e["text"] != "So"]
+        assert said == ["One.", "Two.", "Three."]
+
+
+async def test_a_killed_gateway_says_each_part_once(tmp_path: Path) -> None:
+    block = {"text": 'One.<message to="home">Two.</message>Three.', "chunks": 9, "message": "a"}
+    waits = [block, {"text": "So", "message": "b"}, {"touch": str(tmp_path / "here")}, {"hang": True}]
+    async with Chat(tmp_path, "all") as chat:
+        await chat.world.gateway.say(ROOM, script(attempts=[waits, [block]]))
+
+        async def here() -> bool:
+            return (tmp_path / "here").exists()
+
+        await until(here)
+        await chat.world.stop()
+        await chat.world.start()
+        await chat.world.idle(ROOM)
+        await chat.world.sent()
+        assert [post.text for post in chat.platform.log if post.text != "So"] == ["One.", "Two.", "Three."]

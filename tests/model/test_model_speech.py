@@ -158,3 +158,42 @@ async def test_how_to_speak_elsewhere_is_known_in_every_turn(tmp_path: Path) -> 
         await w.ask("u2")
         assert ['<message to="NAME">' in request.system for request in api.requests] == [True, True]
         assert api.requests[0].system == api.requests[1].system
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_an_unclosed_block_at_the_token_limit_is_delivered_home_and_corrected_elsewhere(
+    tmp_path: Path, provider: str
+) -> None:
+    team = {"team": DestinationSettings("team", "web", "team", ("*",))}
+    cut = Answer(['Hm. <message to="home">Dear ', 'Ann,</message><message to="team">Dep'], stop="length")
+    right = Answer(['Hm. <message to="team">Deployed.</message>'])
+    async with ModelServer(cut, right) as api, ModelWorld(tmp_path, api, provider, destinations=team) as w:
+        await w.ask("Tell them")
+        said = [(e["text"], e.get("to")) for e in await w.entries() if e["role"] == "agent"]
+        assert said == [("Hm. ", None), ("Dear Ann,", None), ("Deployed.", "web:team")]
+        told = api.requests[1].talk[-1][1]
+        assert "never was" not in told and "was never closed with </message>" in told
+        assert "- already said to home: 'Dear Ann,'" in told
+
+
+async def test_a_message_beside_the_last_allowed_request_is_a_prompt_of_its_own(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    first = Answer(["Look. "], calls=[("list", {})], gate=gate)
+    second = Answer(["To the second."])
+    async with ModelServer(first, second) as api, ModelWorld(tmp_path, api, model={"max_requests": 1}) as w:
+        await w.gateway.say("s", "First")
+        await asyncio.wait_for(first.reached.wait(), 30)
+        await w.gateway.say("s", "Second", busy="steer")
+
+        async def joined() -> bool:
+            return any(e.get("joined") for e in await w.entries())
+
+        await until(joined)
+        gate.set()
+        await w.idle()
+        assert await w.texts("s", "agent") == ["Look. ", "To the second."]
+        [limit] = await w.texts("s", "notice")
+        assert "limit of model requests" in limit
+        order = [e["text"] for e in await w.entries()]
+        assert order.index(limit) < order.index("To the second.")
+        assert len(api.requests) == 2

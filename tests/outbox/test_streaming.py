@@ -14,6 +14,7 @@ from stream_world import ROOM, Board, Slow, asked, chat, world
 from semel.gateway import previews
 from semel.gateway.ports import Caps, Op, Receipt, Rejected, Safety
 from semel.gateway.record import Record
+from semel.gateway.settings import DestinationSettings
 from semel.ledger.sql import Tx
 from semel.testing import FakeChannel, Fault, Platform
 
@@ -428,3 +429,15 @@ async def test_two_sessions_that_stream_to_one_person_do_not_disturb_each_other(
         assert sorted(board.messages()) == ["One and one.", "Two and two."]
         assert await reasons(w) == ["filled", "filled"]
         assert repr(w.gateway.outbox.previews) == "<Previews of 0 messages, 0 edits under way>"
+
+
+@pytest.mark.parametrize("narration", ["last", "all"])
+async def test_the_parts_of_an_answer_that_streams_are_messages_in_their_order(tmp_path: Path, narration: Any) -> None:
+    channel = chat()
+    board = Board(channel.platform)
+    family = {"family": DestinationSettings("family", "web", "fam", ("*",))}
+    text = 'First of all.<message to="family">Not here.</message>Then this.<message to="home">And that.</message>'
+    async with world(tmp_path, channel, narration=narration, destinations=family) as w:
+        await asked(w, channel, script({"text": text, "chunks": 40, "delay": 0.01}))
+        await still(w)
+        assert board.messages() == ["First of all.", "Then this.", "And that."]

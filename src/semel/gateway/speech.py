@@ -230,12 +230,15 @@ class Speech:
             cut = partial and part is final
             if part.text.strip():
                 at_once = any(isinstance(one, HomePart) and one.at_once for one in parts[n:])
-                out.append(show.Block(part.slot, (self._say_home(part.text, at_once, last),), cut))
+                say = self._say_home(part.text, at_once, last)
+                out.append(show.Block(part.slot, (say,), cut, follows=spoken[0][0] if spoken else None))
                 spoken.append((part.slot, part.text))
             elif part.shown:
                 out.append(show.Block(part.slot, (), cut))
         if spoken:
             self._spoke(block.slot, spoken)
+        if any(isinstance(part, HomePart) and part.at_once for part in parts):
+            self._before_last = []
         return out
 
     def _spoke(self, slot: int, spoken: list[tuple[int, str]]) -> None:
@@ -311,6 +314,7 @@ class Speech:
         if self.home is None or self.places.narrates_all(self.home) or not self.places.outgoing(self.home):
             return []
         parts = self.last[:-1] if but_last else self.last
+        self._before_last = []  # what was said before it does not leave behind it
         return [show.Leave(slot, self.places.spoken(self.home, self.session, text)) for slot, text in parts]
 
     @property

@@ -49,7 +49,8 @@ class Earlier:
     """A claim with the same root, destination and digest that was judged before.
 
     `turn` is the attempt it belongs to. `stands` is false once a part of it was rejected or dropped. `more` is a
-    digest of what it carries beside its text (a file's content).
+    digest of what it carries beside its text (a file's content). `left` is false while nothing of it leaves for a chat
+    that gets only closing texts.
     """
 
     id: int
@@ -59,6 +60,7 @@ class Earlier:
     stands: bool = True
     echo_of: int | None = None
     more: bytes | None = None
+    left: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,8 @@ def _said_before_correction(
 ) -> int | None:
     """The first block of this attempt from before the correction that was not repeated since."""
     repeated = {e.echo_of for e in earlier if e.turn == turn and e.outcome == "echo" and e.id > corrected}
-    told = (e for e in said if e.turn == turn and e.how == "block" and e.id <= corrected and e.id not in repeated)
-    return next((e.id for e in told), None)
+    told = (e for e in said if e.turn == turn and e.how == "block" and e.left and e.id <= corrected)
+    return next((e.id for e in told if e.id not in repeated), None)
 
 
 def _sent_by_tool(earlier: Iterable[Earlier], said: Mapping[int, Earlier]) -> int | None:

@@ -249,6 +249,7 @@ CREATE TABLE claim(
   reason TEXT,
   echo_of INTEGER,
   edits INTEGER,                   -- the claim whose text it replaces
+  part_of INTEGER,                 -- the first claim of its block, where that says several things
   erased INTEGER,                  -- its session was deleted: so many characters of text went
   seq INTEGER,                     -- its entry in its own session
   at INTEGER NOT NULL

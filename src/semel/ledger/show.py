@@ -34,14 +34,15 @@ class Replace:
 class Block:
     """A block ended: what it says, claim by claim. The first claim to home takes over the slot's preview.
 
-    `partial`: the turn ended before the block did; `tell`: the agent may not remember it. `superseded`: the agent said
-    it again in full.
+    `partial`: the turn ended before the block did; `tell`: the agent may not remember it. `follows`: the slot of what
+    the same block said first at home.
     """
 
     slot: int
     says: tuple[speak.Say, ...]
     partial: bool = False
     tell: bool = True
+    follows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ class _Apply:
         self.expired = set(slots.expired)
         self.attached = slots.attached
         self.tools = 0
+        self.firsts: dict[int, int] = {}  # what the blocks of this batch said first at home, by slot
 
     def all(self, ops: Sequence[Op]) -> Slots:
         for op in ops:
@@ -198,6 +200,9 @@ class _Apply:
             if what.home and bare:  # what is addressed to home beside the block's own text is a claim of its own
                 self._own(op, made)
                 bare = False
+                self.firsts[op.slot] = made.claim
+                if op.follows in self.firsts:
+                    self.tx.run("claim_part_of", id=made.claim, first=self.firsts[op.follows])
         if shown is not None:
             self._close_unsaid(shown, op.partial)
 

@@ -180,7 +180,11 @@ def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | 
     if what.shown is not None or digest is None or caller.root is None:
         return None
     rows = tx.all("claims_of_text", root=caller.root, dest=what.dest, digest=digest)
-    earlier = [echo.Earlier(r.id, r.how, r.turn, r.outcome, stands=not r.gone, echo_of=r.echo_of) for r in rows]
+    here = is_local(what.dest)
+    earlier = [
+        echo.Earlier(r.id, r.how, r.turn, r.outcome, stands=not r.gone, echo_of=r.echo_of, left=here or bool(r.leaves))
+        for r in rows
+    ]
     if not earlier:
         return None
     found = tx.one("turn_marks", turn=caller.turn, root=caller.root)
@@ -316,10 +320,13 @@ def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
     """A said block that turned out to be the closing text leaves for its chat channel, once. False: it left before.
 
     It may be one that a lost attempt said, and that the closing text of this one is an echo of: where narration
-    is "last" that one never left. The echo may differ in white space; the parts cover the original's text.
+    is "last" that one never left. The echo may differ in white space; the parts cover the original's text. Nor does it
+    leave behind what its turn wrote after it: that may have left before a notice, and been said anew since.
     """
     first = tx.one("claim_get", id=claim)
     if first is None or not legs or tx.value("part_first", claim=claim) is not None:
+        return False
+    if tx.value("block_left_since", claim=claim) is not None:
         return False
     size = len(first.text)
     fitted = [replace(leg, lo=min(leg.lo, size), hi=min(leg.hi, size)) for leg in legs]
@@ -346,10 +353,14 @@ def put_in_line(tx: Tx, session: Row, ends: int | None = None) -> int | None:
         return None
     if last.turn != turn.id and (ends is None or tx.value("says_at_home", turn=turn.id, home=session.home)):
         return None
-    said = tx.one("claim_get", id=last.echo_of if last.outcome == "echo" else last.id)
-    if said is None or not deliver(tx, said.id, cut(tx, session.home, session.key, said.text, answer=True)):
-        return None
-    return int(said.id)
+    left = None
+    first = last.id if last.part_of is None else last.part_of
+    parts = [row.id for row in tx.all("claims_of_block", root=turn.root, first=first, home=session.home)]
+    for claim in parts or [last.echo_of if last.outcome == "echo" else last.id]:
+        said = tx.one("claim_get", id=claim)
+        if said is not None and deliver(tx, claim, cut(tx, session.home, session.key, said.text, answer=True)):
+            left = int(claim)
+    return left
 
 
 QUIET = "the quiet word"

@@ -65,6 +65,9 @@ SELECT session, seq FROM entry WHERE role = 'agent' AND live = 0 AND claim IS NU
 -- an echo names an original that was said
 SELECT c.id AS claim, c.echo_of FROM claim c LEFT JOIN claim o ON o.id = c.echo_of
 WHERE c.outcome = 'echo' AND (o.id IS NULL OR (o.outcome <> 'said' AND c.reason IS NULL))
+UNION ALL -- and a block that ends after another prompt joined its turn is none of what was said before
+SELECT c.id, c.echo_of FROM turn t JOIN claim c ON c.root = t.root AND c.turn = t.id
+WHERE t.joined IS NOT NULL AND c.outcome = 'echo' AND c.how = 'block' AND c.id > t.joined AND c.echo_of <= t.joined
 
 -- name: book_unsaid_unsent
 -- only what was said leaves; and the mark that holds a place for it, and the removal of that very mark
@@ -155,7 +158,7 @@ LEFT JOIN entry e ON e.session = t.session AND e.seq = iif(t.evidence IN ('notic
 LEFT JOIN (SELECT h.turn, max(h.seq) AS seq, sum(v.kind <> 'heartbeat' OR v.source NOT LIKE 'heartbeat:%') AS people
   FROM hearing h JOIN event v ON v.id = h.event WHERE h.wakes = 1 GROUP BY h.turn) a ON a.turn = t.id
 WHERE t.state IN ('done', 'failed', 'cancelled') AND NOT coalesce(CASE
-  WHEN t.evidence IN ('said', 'asked', 'echo', 'recorded') THEN o.outcome = 'said' AND o.kind IN ('text', 'file', 'ask')
+  WHEN t.evidence IN ('said', 'asked', 'echo', 'recorded') THEN o.outcome = 'said' AND o.kind IN ('text', 'file', 'ask', 'edit')
     AND e.role = 'agent' AND e.more ->> 'to' IS NULL AND e.seq > coalesce(a.seq, 0)
   WHEN t.evidence = 'notice' THEN e.role = 'notice' AND e.turn = t.id AND e.seq > coalesce(a.seq, 0)
   WHEN t.evidence = 'stopped' THEN e.role = 'user' AND e.event IS NOT NULL

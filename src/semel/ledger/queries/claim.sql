@@ -24,7 +24,8 @@ SELECT c.id, c.how, c.dest, c.digest, c.outcome, c.turn, c.echo_of,
     SELECT 1 FROM claim e WHERE e.edits = coalesce(c.edits, c.id) AND e.id > c.id AND e.outcome = 'said' AND (
       NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id)
       OR EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id AND p.state NOT IN ('rejected', 'dropped') AND p.failed IS NULL))
-  ) AS gone
+  ) AS gone,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
 FROM claim c
 WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS NOT NULL ORDER BY c.id
 
@@ -106,10 +107,24 @@ SELECT id FROM part WHERE claim = :claim AND n = 0
 
 -- name: claim_last_block
 -- what a root wrote last at its home, or was cut off in; not what was said anew, in full
-SELECT c.id, c.turn, c.outcome, c.echo_of FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
+SELECT c.id, c.turn, c.outcome, c.echo_of, c.part_of FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.root IS NOT NULL AND c.how IN ('block', 'recovery') AND c.outcome IN ('said', 'echo')
   AND c.text <> '' AND (c.dest = :home OR c.how = 'recovery') AND coalesce(e.superseded, 0) = 0
 ORDER BY c.id DESC LIMIT 1
+
+-- name: claims_of_block
+-- what one block said at home, in its order; an echo is its original
+SELECT coalesce(c.echo_of, c.id) AS id FROM claim c
+WHERE c.root = :root AND (c.id = :first OR c.part_of = :first) AND c.outcome IN ('said', 'echo') AND c.dest = :home ORDER BY c.id
+
+-- name: block_left_since
+-- whether its turn wrote something later there that left already (Law 7)
+SELECT 1 FROM claim c JOIN claim n ON n.root = c.root AND n.turn = c.turn AND n.id > c.id AND n.dest = c.dest
+WHERE c.id = :claim AND n.how = 'block' AND n.outcome = 'said' AND EXISTS(SELECT 1 FROM part p WHERE p.claim = n.id) LIMIT 1
+
+-- name: claim_part_of
+-- it is a part of the same block as that claim
+UPDATE claim SET part_of = :first WHERE id = :id
 
 -- name: claim_quiet
 -- the newest claim of a root by which its agent stayed quiet
