@@ -21,6 +21,7 @@ from proof.machines.counted import Counted
 from proof.machines.house import HOMES, NAMES, Running
 from proof.machines.ledger import Make
 from proof.machines.model import REQUEST, Model
+from proof.machines.sayings import edit, said
 from proof.machines.sqlite import SqliteLedger
 from semel.law.busy import MODES, Busy
 from semel.law.stream import Began, Changed, Ended, Grew
@@ -285,7 +286,7 @@ class LedgerMachine(Counted):
             self.model.begin(key)
         if (again := self.model.runs.get(key)) is not None:
             self._says(again, text)
-            assert self.model.said(text), f"Law 5: the second question of {key} was answered, and nobody reads it"
+            assert said(self.model, text), f"Law 5: the second question of {key} was answered, and nobody reads it"
 
     @precondition(lambda self: {"page", "chat", "mail"} & self.model.runs.keys())
     @rule(data=st.data(), goes=st.booleans())
@@ -299,11 +300,11 @@ class LedgerMachine(Counted):
             return
         if goes:
             self.model.depart(3)
-        self.model.edit(run.process, f"edit {new}", sent.id, new)
+        edit(self.model, run.process, f"edit {new}", sent.id, new)
         self._says(run, old)
-        assert self.model.said(old), f"Law 5: {old!r} was edited, and is not said again"
+        assert said(self.model, old), f"Law 5: {old!r} was edited, and is not said again"
         self._says(run, new)
-        assert not self.model.said(new), f"Law 5: {new!r} stands there, and is said again"
+        assert not said(self.model, new), f"Law 5: {new!r} stands there, and is said again"
 
     @precondition(lambda self: self.model.runs)
     @rule(data=st.data(), to=st.sampled_from(["home", "post", "hook", "nobody"]), cuts=st.integers(1, 9))

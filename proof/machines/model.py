@@ -443,27 +443,6 @@ class Model:
         self.made[process.spawn, call] = args, done
         self._judged(process, what, done, new=done.claim > before)
 
-    def edit(self, process: Process, call: str, target: int, text: str) -> None:
-        """An agent changes a message that it sent to its home, as often as its parts can be changed one by one."""
-        home = HOMES[process.session]
-        parts = [part.id for part in self.ledger.parts() if part.claim == target]
-        legs = self.house.places.changed(home, process.session, text, parts) if home else ()
-        if legs is not None:
-            what = Say(
-                "tool", text, home or f"session:{process.session}", "edit", True, legs, {"kind": "edit"}, edits=target
-            )
-            self.house.seen(
-                self.ledger.call(calls.Call(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what)
-            )
-            if (run := self.runs.get(process.session)) is not None and run.process is process:
-                run.speech.hold_back([text])
-
-    def said(self, text: str) -> bool:
-        """Whether the newest claim says this, and not that it was said before."""
-        newest = [claim for claim in self.ledger.claims() if claim.outcome != "quiet"][-1]
-        assert normal(newest.text) == normal(text), f"the newest claim is {newest}, and not {text!r}"
-        return newest.outcome == "said"
-
     def _judged(self, process: Process, what: Say, done: Any, new: bool) -> None:
         """Law 10: a call is of the newest turn of its process. `new`: it is a claim of its own, and no re-issue."""
         run = self.runs.get(process.session)

@@ -1,0 +1,32 @@
+"""What an agent says in particular stories of the machine: a message it changes, and what became of its last one."""
+
+from __future__ import annotations
+
+from proof.machines.house import HOMES, Process
+from proof.machines.model import Model
+from semel.law.verbatim import normal
+from semel.ledger import calls
+from semel.ledger.speak import Say
+
+
+def edit(model: Model, process: Process, call: str, target: int, text: str) -> None:
+    """An agent changes a message that it sent to its home, as often as its parts can be changed one by one."""
+    home = HOMES[process.session]
+    parts = [part.id for part in model.ledger.parts() if part.claim == target]
+    legs = model.house.places.changed(home, process.session, text, parts) if home else ()
+    if legs is not None:
+        what = Say(
+            "tool", text, home or f"session:{process.session}", "edit", True, legs, {"kind": "edit"}, edits=target
+        )
+        model.house.seen(
+            model.ledger.call(calls.Call(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what)
+        )
+        if (run := model.runs.get(process.session)) is not None and run.process is process:
+            run.speech.hold_back([text])
+
+
+def said(model: Model, text: str) -> bool:
+    """Whether the newest claim says this, and not that it was said before."""
+    newest = [claim for claim in model.ledger.claims() if claim.outcome != "quiet"][-1]
+    assert normal(newest.text) == normal(text), f"the newest claim is {newest}, and not {text!r}"
+    return newest.outcome == "said"
