@@ -304,11 +304,10 @@ class Model:
         key = run.begun.key
         stop = {"answered": "end_turn", "errored": "error", "cancelled": "cancelled"}[how]
         closing, legs = run.speech.closing()
-        behind = self._left_behind(run) if HOMES[key] == "chat:1" else None
         upto = max((t.seq for t in run.begun.told), default=0)
         told = (show.Notice("failed", "turn.failed"),) if how == "errored" else ()
         stopped = turns.Stop("anna") if how == "cancelled" else None
-        end = show.End(how, stop, None, upto, closing, legs, told, behind, stopped=stopped)
+        end = show.End(how, stop, None, upto, closing, legs, told, stopped=stopped)
         ops = [*run.viewing.batch(), *run.speech.leave(but_last=True)]
         run.slots, due = self.house.seen(self.ledger.finish(run.fence, run.caller, ops, run.slots, end))
         assert due == bool(self.waking[key]), f"Law 2: the end of a turn of {key} does not tell what is due: {not due}"
@@ -319,12 +318,6 @@ class Model:
         self.ended[run.begun.turn] = {"answered": "done", "errored": "failed"}.get(how, how)
         self.house.was_told(run.begun.session, [t.seq for t in run.begun.told])
         self._left(key, run, closing)
-
-    def _left_behind(self, run: Running) -> show.Behind | None:
-        found = self.ledger.unsent(run.begun.root, "chat:1") if run.begun.attempt > 1 else None
-        if found is None:
-            return None
-        return show.Behind(found[0], self.house.places.spoken("chat:1", run.begun.key, found[1]))
 
     def _left(self, key: str, run: Running, closing: int | None) -> None:
         """Law 6: every part of the closing text left for the chat, or the very same text did so before."""

@@ -205,10 +205,6 @@ class SqliteLedger:
     def said_in_root(self, root: int, home: str | None) -> list[str]:
         return [one.text for one in self.read(utterances.list_of_root, root, home) if one.home and one.text]
 
-    def unsent(self, root: int, home: str) -> tuple[int, str] | None:
-        last = utterances.find_last_text(self.read(utterances.list_of_root, root, home))
-        return (last.claim, last.text) if last is not None and last.fate == "unsent" else None
-
     def previews(self, session: int) -> int:
         return len(self.read(lambda tx: tx.all("entries_live", session=session)))
 
