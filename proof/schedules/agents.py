@@ -2,8 +2,8 @@
 
 What it does with its n-th prompt in a room is a script of the plan: a list of steps.
 
-    {"say": k, "tail"?: text, "whole"?: bool}   a block of text in pieces; `whole`: handed over once more in one piece
-    {"broken": k}            a block that breaks off, a retry signal, and the whole of it again under a new message id
+    {"say": k, "tail"?: text, "again"?: how}    a block of text in pieces; `again`: handed over once more in one piece
+    {"broken": k, "retry": how}                 a block that breaks off, and the whole of it again
     {"think": k}             a thought
     {"tool": k}              a tool call of its own, with output
     {"permit": k}            a tool call that it asks for permission for, and waits until it is answered
@@ -18,6 +18,10 @@ What it does with its n-th prompt in a room is a script of the plan: a list of s
 What its memory holds of a turn that was cut off is as real agents have it (`holds`): each text and call once it is
 "whole"; "items", each text before it is streamed; "halves" of texts; "texts" without any call; or nothing before the
 end ("late"). Only the demo agent's marks that a turn ended.
+
+Text comes again as the measured agents tell it again (`how`): under "another id"; behind a retry "signal" (vibe); in
+the same block with no mark but its length ("long": above every honest repeat; "glued": from inside a word on); or
+"unmarked" and short. The last is no re-delivery for anybody who reads it: it has to be shown as often as it was told.
 """
 
 from __future__ import annotations
@@ -26,11 +30,13 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
 
-from proof.schedules.told import Disk, Permit, Prompted, Told
+from proof.schedules.told import Disk, Permit, Prompted, Told, cut_off, pieces
 from proof.schedules.wires import Gone, Outside, Pipe
 from semel.gateway.ports import Answered, Asked, Died, Launch, Signal, Update
+from semel.law.stream.evidence import LEAST_GLUED_CHARS, LEAST_RETRY_CHARS
 
 Json = dict[str, Any]
 MARK = re.compile(r"\bq\d+\b")
@@ -41,24 +47,10 @@ OPTIONS = (
     {"optionId": "once", "name": "Allow", "kind": "allow_once"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 )
-WORDS = [
-    "amber",
-    "basalt",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "garnet",
-    "harbor",
-    "indigo",
-    "jasper",
-    "kelp",
-    "lagoon",
-    "marble",
-    "nectar",
-    "opal",
-    "pebble",
-]
+WORDS = (
+    "amber", "basalt", "cedar", "delta", "ember", "fjord", "garnet", "harbor",
+    "indigo", "jasper", "kelp", "lagoon", "marble", "nectar", "opal", "pebble",
+)  # fmt: skip
 
 
 def questions(content: Sequence[Json]) -> tuple[list[str], bool]:
@@ -202,7 +194,8 @@ class Process:
             await asyncio.sleep(step.get("in", 0.1))
             told = Told(self._text(one, f"after{step['after']}"), "after")
             one.told.append(told)
-            await self._stream(told)
+            self._message += 1
+            await self._stream(told.text)
             told.whole = True
 
     def _script(self, one: Prompted) -> list[Json]:
@@ -240,13 +233,13 @@ class Process:
     async def _step(self, one: Prompted, step: Json, at: int) -> None:
         match next(iter(step)):
             case "say":
-                await self._say(
-                    one, self._text(one, f"say{step['say']}") + step.get("tail", ""), step.get("whole", False)
-                )
+                again = step.get("again")
+                least = LEAST_RETRY_CHARS if again == "long" else 0
+                await self._say(one, self._text(one, f"say{step['say']}", least) + step.get("tail", ""), again)
             case "repeat":
                 sent = [told.text for told in one.told if told.how == "send"]
                 if sent:
-                    await self._say(one, sent[step["repeat"]] + step.get("tail", ""), False)
+                    await self._say(one, sent[step["repeat"]] + step.get("tail", ""))
             case "aside":
                 sent = [told.text for told in one.told if told.how == "send"]
                 if sent:
@@ -266,34 +259,39 @@ class Process:
 
     # ------------------------------------------------------------ what it tells
 
-    def _text(self, one: Prompted, what: str) -> str:
-        """Its words. Where the agent repeats itself, a prompt that was asked before is answered in the same words."""
+    def _text(self, one: Prompted, what: str, least: int = 0) -> str:
+        """Its words, `least` characters or more. Where the agent repeats itself, a prompt that was asked before is
+        answered in the same words."""
         same = self.agent.shape["repeats"] and one.marks and not one.resumes
         of = one.marks[0].replace("q", "Q") if same else f"N{one.n}"
         words = [WORDS[(sum(map(ord, of + what)) * (i + 3)) % len(WORDS)] for i in range(6)]
-        return f"About {of}, {what}: {' '.join(words)}, and so it is."
+        more = "".join(f", {word} of {n}" for n, word in zip(range(least // len(", opal of 0")), cycle(words)))
+        return f"About {of}, {what}: {' '.join(words)}{more}, and so it is."
 
-    async def _say(self, one: Prompted, text: str, whole: bool) -> None:
-        told = Told(text, "block")
+    async def _say(self, one: Prompted, text: str, again: str | None = None) -> None:
+        told = Told(text * 2 if again == "unmarked" else text, "block", copied=again in ("another id", "long"))
+        told.unmarked = again == "unmarked"
         one.told.append(told)
-        await self._finish(told, whole)
+        self._message += 1
+        await self._stream(text, 2 if again else 1, kept=True)
+        if again == "another id":
+            self._message += 1
+        if again:  # a second channel hands over the same text once more, as one piece
+            await self._emit(self._chunk(text))
+        self._tell_to_its_end(told, text)
 
-    async def _finish(self, told: Told, twice: bool) -> None:
-        await self._stream(told, 2 if twice else 1)
-        if twice:  # a second channel hands over the same text once more, as one piece
-            await self._emit(self._chunk(told.text))
+    def _tell_to_its_end(self, told: Told, text: str) -> None:
         told.whole = True
         if self.agent.shape["holds"] != "items":
-            self._remember([self._chunk(told.text[len(told.text) // 2 :] if self._halves else told.text)])
+            self._remember([self._chunk(text[len(text) // 2 :] if self._halves else text)])
 
-    async def _stream(self, told: Told, least: int = 1) -> None:
-        self._message += 1
-        pieces = _pieces(told.text, least + int(self.outside.chance.random() * 6))
-        if told.how == "block" and self.agent.shape["holds"] == "items":
-            self._remember([self._chunk(told.text)])
-        for n, piece in enumerate(pieces):
-            if told.how == "block" and self._halves and n == len(pieces) // 2:
-                self._remember([self._chunk(told.text[: len(told.text) // 2])])
+    async def _stream(self, text: str, least: int = 1, kept: bool = False) -> None:
+        parts = pieces(text, least + int(self.outside.chance.random() * 6))
+        if kept and self.agent.shape["holds"] == "items":
+            self._remember([self._chunk(text)])
+        for n, piece in enumerate(parts):
+            if kept and self._halves and n == len(parts) // 2:
+                self._remember([self._chunk(text[: len(text) // 2])])
             await self._emit(self._chunk(piece))
 
     async def _aside(self, one: Prompted, text: str) -> None:
@@ -306,12 +304,24 @@ class Process:
         self._remember([chunk])
 
     async def _broken(self, one: Prompted, step: Json) -> None:
-        told = Told(self._text(one, f"broken{step['broken']}"), "block", broken=True)
+        retry = step["retry"]
+        text = self._text(one, f"broken{step['broken']}", 2 * LEAST_GLUED_CHARS if retry == "glued" else 0)
+        cut = LEAST_GLUED_CHARS if retry == "glued" else len(text) // 2
+        attempt = cut_off(text, cut, inside_a_word=retry != "unmarked")
+        told = Told(attempt + text if retry == "unmarked" else text, "block", broken=retry in ("another id", "signal"))
+        told.unmarked = retry == "unmarked"
+        if retry == "glued":
+            told.undecided = attempt + attempt[:-1]
         one.told.append(told)
         self._message += 1
-        for piece in _pieces(told.text, 4)[:2]:
+        for piece in pieces(attempt, 2):
             await self._emit(self._chunk(piece))
-        await self._finish(told, False)
+        if retry == "signal":
+            await self._emit({"sessionUpdate": "_session/retrying", "message": "the stream broke off"})
+        if retry == "another id":
+            self._message += 1
+        await self._stream(text, kept=True)
+        self._tell_to_its_end(told, text)
 
     def _chunk(self, text: str) -> Json:
         return {
@@ -486,8 +496,3 @@ class SeededAgent:
 
 def _text(text: str) -> Json:
     return {"type": "text", "text": text}
-
-
-def _pieces(text: str, n: int) -> list[str]:
-    size = max(1, -(-len(text) // n))
-    return [text[at : at + size] for at in range(0, len(text), size)]

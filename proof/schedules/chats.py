@@ -88,3 +88,19 @@ def _stopped_there(rows: Rows, behind: list[Json], home: str | None) -> bool:
     commands = rows.listed
     said = [events[e["event"]] for e in behind if e["role"] == "user" and e["event"] in events]
     return any(one["id"] in commands or one["source"] == source for one in said)
+
+
+def answers_a_later_prompt(rows: Rows, before: Json, after: Json) -> bool:
+    """Whether a prompt joined between the two. An attempt that restarts the turn says all anew (and may repeat what
+    was said before the prompt joined a lost attempt) only with its last block."""
+    claim = rows.claims[after["claim"]]
+    if claim["how"] == "tool":
+        return False
+    turn = rows.turns[claim["turn"]]
+    blocks = [one["id"] for one in rows.claims.values() if one["turn"] == turn["id"] and one["how"] == "block"]
+    anew = turn["how"] in ("restart", "recall") and claim["id"] != max(blocks)
+    attempts = [turn] if anew else [one for one in rows.roots[turn["root"]] if one["id"] <= turn["id"]]
+    joined = [one["joined"] for one in attempts if one["joined"] is not None]
+    heard = [e for e in rows.entries if e["session"] == after["session"] and '"joined"' in (e["more"] or "")]
+    # A turn's row knows the last prompt that joined it: with more of them, another may have come in time.
+    return any(before["claim"] <= one and (one < claim["id"] or len(heard) > 1) for one in joined)

@@ -255,6 +255,8 @@ class _Judge:
     def _made_up(self, key: str, entries: list[Json]) -> Iterator[str]:
         mine = [told for one in self.world.disk.prompts if one.session == key for told in one.told]
         told, late = [one.text for one in mine], [one.text for one in mine if one.how == "after"]
+        unmarked = [one.text for one in mine if one.unmarked]
+        undecided = [one.undecided for one in mine]
         broken = [one.text for one in mine if one.broken and not one.whole]
         again = [one.text for one in mine if one.broken]
         for entry in entries:
@@ -264,25 +266,39 @@ class _Judge:
                 entry["turn"] is not None and self.turns[entry["turn"]]["state"] == "lost"
             )  # before it was told again
             texts = told if entry["partial"] or entry["superseded"] else again if lost else broken
+            texts = [*texts, *undecided] if entry["partial"] else texts
             cut = any(text.startswith(entry["text"]) for text in texts)
             piece = any(entry["text"] in text for text in late)  # it paused there, and no turn ran
             how = None if entry["turn"] is None else self.turns[entry["turn"]]["how"]
             rest = how in ("resume", "recall") and any(
-                text.endswith(entry["text"]) for text in again
+                text.endswith(entry["text"]) for text in [*again, *unmarked]
             )  # its beginning was shown
             if entry["text"] not in told and not cut and not piece and not rest:
                 yield f"law 4: no agent ever said {entry['text']!r} (entry {entry['seq']} of {key})"
 
     def _twice(self, key: str, entries: list[Json]) -> Iterator[str]:
-        """Every text of these agents is said once: what stands twice to the same place was replayed or re-delivered."""
-        times = Counter(
-            (self.claims[e["claim"]]["root"], self.claims[e["claim"]]["dest"], normal(e["text"]))
-            for e in entries
-            if not e["superseded"] and not e["partial"] and e["claim"] is not None and e["claim"] not in self.fallen
-        )
-        for (root, dest, text), n in times.items():
-            if n > 1:
-                yield f"law 5: {text!r} stands {n} times in {key} for {dest}, in turn {root}"
+        """Every text of these agents is said once: what stands twice to the same place was replayed or re-delivered.
+        What joins a turn parts it: the later prompt may be answered in the same words, and a copy that an agent hands
+        over behind it is a text of its own."""
+        by_text: defaultdict[tuple[int, str, str], list[Json]] = defaultdict(list)
+        for e in entries:
+            if not e["superseded"] and not e["partial"] and e["claim"] is not None and e["claim"] not in self.fallen:
+                claim = self.claims[e["claim"]]
+                by_text[claim["root"], claim["dest"], normal(e["text"])].append(e)
+        for (root, dest, text), same in by_text.items():
+            for before, after in pairwise(same):
+                if not chats.answers_a_later_prompt(self, before, after) and not self._copied_late(
+                    key, text, before, after
+                ):
+                    yield f"law 5: {text!r} stands {len(same)} times in {key} for {dest}, in turn {root}"
+                    break
+
+    def _copied_late(self, key: str, text: str, before: Json, after: Json) -> bool:
+        """Whether the agent told a copy of it, and something was heard before the copy came."""
+        told = (one for prompt in self.world.disk.prompts if prompt.session == key for one in prompt.told)
+        copied = any(one.copied and normal(one.text) == text for one in told)
+        between = (e for e in self.entries if e["session"] == after["session"] and e["role"] == "user")
+        return copied and any(before["seq"] < e["seq"] < after["seq"] for e in between)
 
     def _missing(self, root: int, prompts: list[Prompted]) -> Iterator[str]:
         attempts = self.roots[root]

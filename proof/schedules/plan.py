@@ -77,7 +77,25 @@ def make(seed: int) -> Plan:
     shape["agent"]["holds"] = more.choice(("whole", "items", "halves", "texts", "late"))
     if more.random() < 0.25:
         actions += _permits(more, actions)
+    _retell(random.Random(f"again {seed}"), shape, actions)
     return Plan(seed, shape, tuple(actions))
+
+
+def _retell(chance: random.Random, shape: Json, actions: list[Json]) -> None:
+    """By which sign a text that comes again can be known for it: as its agent was measured, or by none."""
+    agent = shape["agent"]
+    if agent["name"] == "gemini" and chance.random() < 0.4:
+        agent["name"] = "vibe"
+    retries = {"opencode": ("another id", "glued", "unmarked"), "gemini": ("glued", "unmarked")}
+    for script in [one for one in actions if one["do"] == "script"]:
+        for step in list(script["steps"]):
+            if "broken" in step:
+                step["retry"] = chance.choice(retries.get(agent["name"], ("signal", "signal", "glued", "unmarked")))
+            elif "again" in step:
+                long = "another id" if shape["max_len"] else "long"
+                step["again"] = chance.choice(("another id", "another id", long, "unmarked"))
+            if step.get("retry") == "signal":  # all of an answer is told anew: what was said before a tool call stands
+                script["steps"].insert(script["steps"].index(step), {"tool": 9})
 
 
 def _permits(chance: random.Random, actions: list[Json]) -> list[Json]:
@@ -219,7 +237,7 @@ def _steps(chance: random.Random, shape: Json) -> list[Json]:
 def _step(chance: random.Random, shape: Json, k: int) -> list[Json]:
     match chance.choice(("say", "say", "say", "send", "send", "tool", "think", "broken", "wait")):
         case "say":
-            return [{"say": k, "whole": chance.random() < 0.2}]
+            return [{"say": k, "again": "another id"}] if chance.random() < 0.2 else [{"say": k}]
         case "send":
             return _send(chance, shape, k)
         case "tool":

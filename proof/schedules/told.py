@@ -11,13 +11,16 @@ Json = dict[str, Any]
 
 @dataclass
 class Told:
-    """One text that the agent meant for somebody. `whole`: it was told to its end."""
+    """One text that an agent told. `whole`: it was told to its end."""
 
-    text: str
+    text: str  # as it has to be shown: with what came before it unmarked
     how: Literal["block", "aside", "send", "after", "insist"]
     to: str | None = None
     whole: bool = False
-    broken: bool = False  # its stream broke off, and it was to be told again
+    broken: bool = False  # its stream broke off, and it was to be told again in a block of its own
+    unmarked: bool = False  # it came again without any mark: its agent remembers the last of it
+    copied: bool = False  # it was handed over once more, by a sign that it is the same
+    undecided: str = ""  # an attempt and its retry in one block, as long as nothing tells them apart
     answer: Json | None = None  # of a send: what the gateway said to it
 
 
@@ -58,3 +61,14 @@ class Disk:
     calls: int = 0
     permits: list[Permit] = field(default_factory=list)
     orphans: list[Json] = field(default_factory=list)  # what those were answered that outlived their agent
+
+
+def cut_off(text: str, least: int, inside_a_word: bool) -> str:
+    """Its beginning, `least` characters or more, up to between two letters or behind a blank."""
+    ends = (n for n in range(least, len(text)) if inside_a_word or text[n - 1] == " ")
+    return text[: next(n for n in ends if not inside_a_word or (text[n - 1].isalpha() and text[n].isalpha()))]
+
+
+def pieces(text: str, n: int) -> list[str]:
+    size = max(1, -(-len(text) // n))
+    return [text[at : at + size] for at in range(0, len(text), size)]
