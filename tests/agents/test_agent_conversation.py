@@ -39,6 +39,7 @@ async def test_a_loaded_session_is_told_again_as_replay_before_it_is_open(house:
     told = Heard(list(second._signals))
     assert [one["sessionUpdate"] for one in told.updates()] == [
         "user_message_chunk", "agent_thought_chunk", "agent_message_chunk", "tool_call", "agent_message_chunk",
+        "session_info_update",  # that the turn ended, and how
     ]  # fmt: skip
     assert all(isinstance(one, Update) and one.replay for one in told.signals)
     heard = await turn(second, script("live"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -311,7 +312,8 @@ def test_it_works_in_a_real_terminal(cli: Cli) -> None:
     process = cli.up()
     tmux = ["tmux", "-L", f"semel-{process.pid}"]
     try:
-        command = f"SEMEL_DATA={cli.data} {sys.executable} -m semel chat main; echo it ended with $?; exec cat"
+        data, python = shlex.quote(str(cli.data)), shlex.quote(sys.executable)
+        command = f"SEMEL_DATA={data} {python} -m semel chat main; echo it ended with $?; exec cat"
         subprocess.run([*tmux, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command], check=True)
         until(lambda: "say something" in screen(tmux), "an empty chat")
         subprocess.run([*tmux, "send-keys", "say: it is **bold**", "Enter"], check=True)

@@ -31,7 +31,7 @@ from typing import Any
 from semel.agents.demo.mcp import Server
 
 Json = dict[str, Any]
-STATE, WAY = Path(sys.argv[1]), sys.argv[2]
+STATE, WAY = (Path(sys.argv[1]), sys.argv[2]) if __name__ == "__main__" else (Path(), "")
 NAME = {"items": "@agentclientprotocol/codex-acp", "after": "gemini-cli", "finished": "pi-acp"}.get(WAY, WAY)
 LOOK, SENT, DONE = "Let me look at it. ", "The report is sent.", "All of it is done, and the result is 42."
 POINTS = ("in the text", "tool runs", "tool ended", "sent", "in the answer", "answered")

@@ -330,8 +330,8 @@ class Talk:
         return []
 
     def _attach(self, kind: str, mid: str | None, content: Any) -> list[Op]:
-        """Content that is not text is named, not shown."""
-        if not isinstance(content, dict) or content.get("type") == "text":
+        """Content that is not text is named, not shown. What names no type is no content block (ACP, Content)."""
+        if not isinstance(content, dict) or content.get("type", "text") == "text":
             return []
         named = attachment(content)
         block = self.open[kind]

@@ -97,12 +97,19 @@ class Command:
                 raise CannotRun(126, f"{self.cwd}: no such directory") from None
             raise CannotRun(127, f"{self.argv[0]}: no such command") from None
         except OSError as error:
+            if isinstance(error, PermissionError) and not self._is_anywhere():  # a folder of PATH is closed to us
+                raise CannotRun(127, f"{self.argv[0]}: no such command") from None
             raise CannotRun(126, f"{self.argv[0]}: {error.strerror or error}") from None
         assert self._process.stdout is not None and self._process.stderr is not None
         for name, source, terminal_fd in (("out", self._process.stdout, 1), ("err", self._process.stderr, 2)):
             pump = threading.Thread(target=self._pump, args=(name, source, terminal_fd), daemon=True)
             self._pumps.append(pump)
             pump.start()
+
+    def _is_anywhere(self) -> bool:
+        """Whether a file of this name can be found, as a path or in a folder of PATH."""
+        name, path = self.argv[0], (self.env or os.environ).get("PATH", os.defpath)
+        return "/" in name or any(os.access(os.path.join(folder, name), os.F_OK) for folder in path.split(os.pathsep))  # noqa: PTH118
 
     def signal(self, number: int) -> None:
         """Pass a signal on to the whole group; the third one kills it."""
