@@ -37,6 +37,8 @@ ENTITIES = {"bold", "italic", "strikethrough", "code", "pre", "text_link", "bloc
 MOST = 4096
 """Characters, as many as Telegram takes in one message: each input is rendered several times."""
 PLAIN = re.compile(r"[^`*_~\[\]()<>&\\!|#:@/\-+=.\d]*")
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+STAND_IN = re.compile("[\u2400-\u2421\ufffd]|<U\\+[0-9A-F]{4}>")
 ACTIVE = {"script", "style", "iframe", "object", "embed", "img", "svg", "form", "input", "link", "meta", "base"}
 
 
@@ -51,6 +53,11 @@ def _letters(text: str) -> str:
     return "".join(char for char in text if char.isalnum())
 
 
+def _replaced(text: str) -> str:
+    """The text with one U+FFFD for each character that nobody can see."""
+    return UNSEEN.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
 def _keeps(text: str, shown: str) -> None:
     """No letter is lost where there is no markup to remove."""
     if PLAIN.fullmatch(text):
@@ -61,7 +68,7 @@ def _telegram(text: str, source: Source) -> None:
     most = source.pick([TEXT, CAPTION, 10])
     shown, entities = telegram(text, most)
     assert telegram(text, most) == (shown, entities)
-    assert len(shown.encode("utf-16-le", "surrogatepass")) <= 2 * most or shown == text.strip()
+    assert len(shown.encode("utf-16-le", "surrogatepass")) <= 2 * most or shown == _replaced(text.strip())
     _keeps(text, shown)
     raw = shown.encode("utf-16-le", "surrogatepass")
     for each in entities:
@@ -87,7 +94,10 @@ def _op(text: str, address: str) -> Op:
 def _matrix(text: str, source: Source) -> None:
     rendered = matrix(text)
     assert matrix(text) == rendered
-    assert re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "", text) == rendered.body
+    assert not UNSEEN.search(rendered.body), "a control character is sent"
+    assert STAND_IN.sub("\ufffd", rendered.body) == STAND_IN.sub("\ufffd", _replaced(text)), (
+        "the body says something else"
+    )
     if rendered.html is not None:
         _inactive(rendered.html, TAGS, SCHEMES | {""}, ATTRIBUTES)
         _keeps(text, _words_of(rendered.html))
