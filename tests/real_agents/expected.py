@@ -41,8 +41,8 @@ _ORPHANED = Expected(
 )
 _REFUSED = "notice: Held back: it came from an agent process that was already ended."
 _REMEMBERED = Expected(  # what was left of the agent had the time to write its text down as complete
-    rows=("agent partial superseded: Text before the send. ", "agent: Text before the send. "),
-    asked=("kill_before_send:0",),
+    rows=("agent: Text before the send. ",),
+    asked=("kill_before_send:0", "kill_before_send:resumed"),
     delivered=("Text before the send. ",),
 )
 
@@ -91,7 +91,7 @@ EXPECTED: dict[str, Expected] = {
             "agent: The second answer. It is another one.",
         ),
         ("cancel_text:0", "second:0"),
-        ("A long text begins here. ", "The second answer. It is another one."),
+        ("A long text begins here. ", "Stopped by Ann.", "The second answer. It is another one."),
     ),
     "steer": Expected(
         ("agent: The first answer, held. ", "agent: The second answer. It is another one."), ("held:0", "second:0")
@@ -103,7 +103,7 @@ EXPECTED: dict[str, Expected] = {
             "agent: The second answer. It is another one.",
         ),
         ("cancel_text:0", "second:0"),
-        ("A long text begins here. ", "The second answer. It is another one."),
+        ("A long text begins here. ", "Stopped by a newer message.", "The second answer. It is another one."),
     ),
     "drop": Expected(
         (f"agent superseded: {DROPPED}", f"agent: {DROPPED}And now the complete answer."), ("drop:0", "drop:0")
@@ -144,12 +144,16 @@ _ASKS_FOR_EVERY_COMMAND = {
     )
 }
 
+_GOES_ON = {"rows": ("agent: All of it is said.",), "asked": ("kill_said:0", "kill_said:resumed")}
+
 DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     # It asks before every command, harmless ones too; the policy of these tests answers.
     ("opencode", "think2"): _ASKS_FOR_EVERY_COMMAND,
-    # Their history holds what was complete: the turn is finished from it, and the model is not asked again.
-    ("codex", "kill_said"): {"asked": ("kill_said:0",)},
-    ("codex-zed", "kill_said"): {"asked": ("kill_said:0",)},
+    # It begins again in the same block, without a sign, and shorter than what is taken for a retry without one.
+    ("codex-zed", "drop"): {"rows": (f"agent: {DROPPED}{DROPPED}And now the complete answer.",)},
+    # Their history holds what was complete, but not that the turn ended: they are asked to go on, and add nothing.
+    ("codex", "kill_said"): _GOES_ON,
+    ("codex-zed", "kill_said"): _GOES_ON,
     ("opencode", "load"): {"items": (*_ASKS_FOR_EVERY_COMMAND["items"], "tool done")},
 }
 """(agent, scenario) -> what is otherwise there."""
