@@ -11,21 +11,11 @@ import pytest
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS / room) for room in ("gateway", "cli", "http", "faces")]
 
+import browser_fixtures  # noqa: E402
 from browser import Browser  # noqa: E402
 from live_house import LiveHouse, visit  # noqa: E402
 
-
-@pytest.fixture(scope="session")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def live() -> Iterator[LiveHouse]:
-    house = LiveHouse()
-    yield house
-    house.close()
+live, window = browser_fixtures.live, browser_fixtures.window
 
 
 @pytest.fixture

@@ -13,10 +13,13 @@ from semel.faces.http import Settings, make_app, serve
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from browser import Browser, missing
+import browser_fixtures
+from browser import Browser
 from http_house import TOKEN, House, client_of
 from live_house import LiveHouse, visit
 from memory_gateway import MemoryGateway
+
+live, window = browser_fixtures.live, browser_fixtures.window
 
 
 @pytest.fixture
@@ -41,21 +44,6 @@ async def house(gateway: MemoryGateway, settings: Settings) -> AsyncIterator[Hou
     async with httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
         yield House(server, client)
     await server.stop()
-
-
-@pytest.fixture(scope="session")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if why := missing():
-        pytest.skip(why)
-    with Browser(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def live() -> Iterator[LiveHouse]:
-    house = LiveHouse()
-    yield house
-    house.close()
 
 
 @pytest.fixture
