@@ -259,8 +259,11 @@ async def test_a_request_leaves_behind_the_text_before_it(tmp_path: Path) -> Non
         await w.tell(script("First, the build.", ask))
         await w.until_shown("The agent asks for permission")
         await w.tell("/approve")
+        await w.until_shown("Allow once: rm -r build")
         await over(w)
-        assert w.shown()[0] == "First, the build." and w.shown()[-1] == "Gone."
+        assert w.shown()[0] == "First, the build."
+        # The agent goes on as soon as it is allowed to, so it may be faster than the words that confirm it.
+        assert sorted(w.shown()[2:]) == ["Allow once: rm -r build", "Gone."]
         assert w.shown() == left(await w.entries(KEY))
 
 
