@@ -11,6 +11,9 @@ the points of each process, and then once for each point:
               command reports; it stops and starts.
     recovery  the gateway that comes after one that was killed in the middle of a turn and of a send. The script: the
               first turn of the same.
+    restored  the first gateway after a backup was put back (Law 14), until all is at rest. The backup is made while a
+              channel of each class has a message whose answer is out and another in line behind it, a turn runs and a
+              message waits; the gateway went on for a while before it was killed.
     tools     an agent's MCP process (`semel.tools`). The script: the same turn; the agent starts the process anew, and
               calls again.
     exec      the reporter of a command (`semel exec`). The script: a command is run and reported.

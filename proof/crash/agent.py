@@ -153,6 +153,8 @@ def prompt(session: str, blocks: Sequence[str]) -> None:
         new = [quoted(one) for one in lines if one.startswith(ASKED)]
     asked = script.marks("\n".join(new))
     note(asked=asked, resumes=resumes)
+    if "copied" in asked:
+        time.sleep(3600)  # at work, until it is killed
     turn = Turn(session, blocks)
     if "pair" in asked and script.LOOKING not in said:
         turn.say(script.LOOKING, 3)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ class House:
         self.deaths = 0
         self.life: Life | None = None
         self.faults: list[str] = []
+        self.between: Callable[[], Awaitable[None]] | None = None  # awaited once, before the next life
         self._url = ""
         self._up = asyncio.Event()
         self._doomed = False  # SIGKILL by the script
@@ -82,6 +83,9 @@ class House:
                 self.faults.append(f"the gateway ended by itself, with {code}: {self.log()}")
                 return
             self._doomed = self._stopping = False
+            if (interlude := self.between) is not None:
+                self.between = None
+                await interlude()
         self.faults.append(f"the gateway died {MOST} times")
 
     async def _look(self, life: Life) -> None:

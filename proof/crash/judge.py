@@ -17,14 +17,15 @@ import apsw
 from proof.crash import script
 from proof.crash.platforms import Platform
 from proof.crash.world import World
-from semel.ledger import books
+from semel.ledger import books, restored
 from semel.ledger.errors import LedgerError
 from semel.ledger.store import Store
 
 Json = dict[str, Any]
+PUT_BACK = "The record was put back"
 PARTS = "SELECT id, channel, dest, key, state, line, receipt, op ->> 'text' AS text FROM part ORDER BY line"
-ENTRIES = """SELECT n.seq, n.role, n.text, n.partial, n.superseded, n.live, e.kind, e.key FROM entry n
- JOIN session s ON s.id = n.session LEFT JOIN event e ON e.id = n.event WHERE s.key = ? ORDER BY n.seq"""
+ENTRIES = """SELECT n.seq, n.role, n.text, n.partial, n.superseded, n.live, n.more ->> 'kind' AS about, e.kind, e.key
+ FROM entry n JOIN session s ON s.id = n.session LEFT JOIN event e ON e.id = n.event WHERE s.key = ? ORDER BY n.seq"""
 HEARD = """SELECT e.id, e.source, e.key, e.kind, h.turn, t.state, t.root FROM event e
  LEFT JOIN hearing h ON h.event = e.id LEFT JOIN turn t ON t.id = h.turn ORDER BY e.id"""
 
@@ -38,11 +39,14 @@ class Aftermath:
             self.parts = _rows(db, PARTS)
             self.entries = _rows(db, ENTRIES, script.SESSION)
             self.events = _rows(db, HEARD)
+            self.copied = _rows(db, "SELECT copied FROM ledger")
+            self.lives = _rows(db, "SELECT copied, at FROM restore")
             self.turns = _rows(db, "SELECT id, root, attempt, how, tools, state FROM turn ORDER BY id")
         log = world.place / "agent.log"
         self.agent = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         self.ends = [one["kind"] for one in self.events if one["kind"] in ("exec.finished", "exec.lost")]
         self.asked = [name for name in world.asked if name != "run" or self.ends]
+        self.doubted = {f"m{n}" for n in (3, 4)} if "copied" in world.asked else set[str]()  # keys of events
 
     def wanted(self) -> Iterator[tuple[str, str]]:
         """(address, text) of all that people must see."""
@@ -61,7 +65,7 @@ def judge(world: World) -> list[str]:
         after = Aftermath(world)
     except (LedgerError, apsw.Error) as fault:
         return [*found, f"the ledger cannot be read: {fault}"]
-    for check in (_platforms, _transcript, _turns, _agent, _watcher, _callers, _reporter):
+    for check in (_platforms, _transcript, _turns, _restored, _agent, _watcher, _callers, _reporter):
         found += check(after)
     return found
 
@@ -118,7 +122,10 @@ def _platform(name: str, platform: Platform, parts: dict[str, Json]) -> Iterator
 def _transcript(after: Aftermath) -> Iterator[str]:
     """Laws 1, 4, 5, 6: each message one entry, in order, and nothing that nobody said."""
     heard = [one["text"] for one in after.entries if one["role"] == "user"]
-    people = {"pair": [script.M1, script.M2], "job": [script.M3], "desk": [script.H1], "hook": [script.H2]}
+    people = {
+        "pair": [script.M1, script.M2], "desk": [script.H1], "copied": [script.M4, script.M5], "job": [script.M3],
+        "hook": [script.H2],
+    }  # fmt: skip
     wanted = [text for name in after.world.asked for text in people.get(name, ())]
     if heard != wanted:
         yield f"people said {wanted}, and the transcript has {heard}"
@@ -153,16 +160,36 @@ def _turns(after: Aftermath) -> Iterator[str]:
     """Laws 2, 3, 9: each event in one turn that is done, one turn for each question, and no attempt too many."""
     keys = Counter((one["source"], one["key"]) for one in after.events)
     for one in after.events:
-        if one["state"] != "done":
+        if one["state"] != ("failed" if one["key"] in after.doubted else "done"):
             yield f"event {one['key']} is in no turn that is done, but in one that is {one['state']}"
         if one["key"] is None or keys[one["source"], one["key"]] > 1:
             yield f"event {one['key']} of {one['source']} was heard {keys[one['source'], one['key']]} times"
     done = [one for one in after.turns if one["state"] == "done"]
-    if len(done) != len(after.asked):
-        yield f"{len(done)} turns are done, and {after.asked} were asked"
-    lost = [one for one in after.turns if one["state"] != "done"]
+    asked = [name for name in after.asked if name != "copied"]
+    if len(done) != len(asked):
+        yield f"{len(done)} turns are done, and {asked} were asked"
+    lost = [one for one in after.turns if one["state"] not in ("done", "failed")]
     if any(one["state"] != "lost" for one in lost) or len(lost) > after.world.house.deaths:
         yield f"turns ended as {lost}, though the gateway died {after.world.house.deaths} times"
+
+
+def _restored(after: Aftermath) -> Iterator[str]:
+    """Law 14: settled once; what may have been answered is answered by a notice, and people are told once."""
+    times = int("copied" in after.asked)
+    if after.copied[0]["copied"] is not None or len(after.lives) != times:
+        yield f"the ledger was put back {times} times, and is {after.copied}, after {after.lives}"
+    failed = [one for one in after.turns if one["state"] == "failed"]
+    if len(failed) != times:
+        yield f"{failed} failed, and what ran and waited when the ledger was copied is one turn"
+    notices = [one["text"] for one in after.entries if one["about"] == restored.KIND]
+    room = [one.text for one in after.world.post.log if one.text.startswith(PUT_BACK)]
+    if len(notices) != times or room != notices:
+        yield f"the transcript has {notices} of the restore, and people at 'room' were told {room}"
+    if any("6 messages" not in text or "2 requests" not in text for text in notices):
+        yield f"six messages and two requests are in doubt, and people were told {notices}"
+    held = {one["text"] for one in after.parts if one["state"] == "held"}
+    if times and held != {script.BIRD_1, script.BIRD_2}:
+        yield f"{held} is held of what was on its way where nothing can be looked up"
 
 
 def _agent(after: Aftermath) -> Iterator[str]:

@@ -25,7 +25,7 @@ from proof.crash.world import PATIENCE, PROCESSES, World
 from proof.report import Proof
 from proof.room import memory
 
-SAMPLE = {"gateway": 76, "recovery": 24, "tools": 12, "exec": 14, "flush": 8, "jobs": 10}
+SAMPLE = {"gateway": 76, "recovery": 24, "restored": 24, "tools": 12, "exec": 14, "flush": 8, "jobs": 10}
 """How many points of each process a quick run takes, about."""
 MOST = 20  # violations after which nothing new is learnt
 JOBS = 3  # each of them mostly waits for another process
@@ -127,7 +127,8 @@ class _Runs:
             self.points[process] = await self._clean(process)
 
     async def _clean(self, process: str) -> int:
-        return (await self._run(process, 0)).count
+        seen, world = await self._run(process, 0)
+        return world.settling or seen.count  # what comes after it is any gateway's work
 
     async def _side_by_side(self, todo: list[tuple[str, int]]) -> None:
         waiting = iter(todo)
@@ -136,7 +137,7 @@ class _Runs:
             for process, point in waiting:
                 if self.over:
                     return
-                seen = await self._run(process, point)
+                seen, _ = await self._run(process, point)
                 self.done += 1
                 self.struck[process] += seen.struck
                 self._progress(len(todo))
@@ -150,7 +151,7 @@ class _Runs:
             self.told = time.monotonic()
             print(f"crash: {self.done} of {of} points, {len(self.proof.violations)} violations", flush=True)
 
-    async def _run(self, process: str, point: int) -> killat.Seen:
+    async def _run(self, process: str, point: int) -> tuple[killat.Seen, World]:
         place = self.places / f"{process}-{point}"
         patience = max(LEAST, SLOWER * self.slow) if point else PATIENCE
         world = World(self.lives, self.http, place, process, point, self.base, patience)
@@ -168,4 +169,4 @@ class _Runs:
             print(f"{seen.count} points, {world.house.deaths} deaths, {time.monotonic() - began:.2f} s")
             print("".join(f"    {one}\n" for one in found), end="", flush=True)
         shutil.rmtree(place, ignore_errors=True)
-        return seen
+        return seen, world

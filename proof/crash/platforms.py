@@ -33,9 +33,14 @@ class Platform:
     attempts: list[tuple[str, str]] = field(default_factory=list)  # (key, text)
     faults: list[str] = field(default_factory=list)
     on_take: Callable[[Taken], None] = lambda taken: None
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+    """While it is not set, the platform takes messages and tells nobody so."""
     _met: set[str] = field(default_factory=set)
     _server: asyncio.Server | None = None
     _open: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     async def start(self) -> int:
         """The port where it listens."""
@@ -48,6 +53,10 @@ class Platform:
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
+
+    def has(self, text: str) -> bool:
+        """Whether people see it."""
+        return any(one.text == text for one in self.log)
 
     def meet(self, key: str, address: str, text: str) -> str:
         """What becomes of an attempt: "taken", "refused", or "dropped" (taken, and nobody is told)."""
@@ -119,6 +128,7 @@ class Post(Platform):
         what = self.meet(asked["key"], asked["address"], asked["text"])
         if what == "refused":
             return {"not": "not now"}
+        await self.answers.wait()
         return None if what == "dropped" else {"id": asked["key"]}
 
     async def _events(self, after: int) -> list[Json]:
@@ -141,6 +151,8 @@ class Hook(Platform):
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
         data = json.loads(await reader.readexactly(int(headers["content-length"])))["data"]
         what = self.meet(headers["webhook-id"], data["to"], data["text"])
+        if what == "taken":
+            await self.answers.wait()
         if what == "dropped":
             return
         body = json.dumps({"id": headers["webhook-id"]}).encode()

@@ -34,7 +34,7 @@ class PostChannel:
         self.name = name
         self.settings = settings
         finds = settings.safety == Safety.RECONCILABLE
-        self.caps = Caps(Safety(settings.safety), settle=SETTLE if finds else 0.0, finds=finds, timeout=10.0)
+        self.caps = Caps(Safety(settings.safety), settle=SETTLE if finds else 0.0, finds=finds, timeout=60.0)
 
     def __repr__(self) -> str:
         return f"<PostChannel {self.name} at {self.settings.port}>"

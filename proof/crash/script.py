@@ -12,6 +12,8 @@ SESSION = "main:post:room"
 
 M1, M2 = "Ann asks m1.", "Ann asks m2."  # by the chat, in one batch
 M3 = "Ann asks m3."  # by the chat: that a job be run in the background
+M4, M5 = "Ann asks m4.", "Ann asks m5."  # by the chat: the agent is at work on the first, the second waits
+M6 = "Ann asks m6."  # by the chat, after the ledger was copied
 H1 = "The desk asks h1."  # by HTTP
 H2 = "The hook asks h2."  # by the webhook
 
@@ -26,12 +28,14 @@ MARKS = (
     ("pair", re.compile(r"Ann asks m[12]\.")),
     ("desk", re.compile(r"The desk asks h1\.")),
     ("job", re.compile(r"Ann asks m3\.")),
+    ("copied", re.compile(r"Ann asks m[456]\.")),
     ("run", re.compile(r"ended with exit code|Lost sight of|could not be started|was not started")),
     ("hook", re.compile(r"The hook asks h2\.")),
 )
 SAYS = {
     "pair": {"room": [SENT], "out": [HOOK_1], "nest": [BIRD_1]},
     "desk": {"room": [HOME_2], "out": [HOOK_2], "nest": [BIRD_2]},
+    "copied": {},
     "job": {"room": [STARTED]},
     "run": {"room": [HOME_3]},
     "hook": {"room": [HOME_4]},
@@ -54,6 +58,7 @@ def closing(name: str) -> list[str]:
     return {
         "pair": [_to("hook", HOOK_1), _to("bird", BIRD_1), SENT],
         "desk": [_to("hook", HOOK_2), _to("bird", BIRD_2), HOME_2],
+        "copied": [],
         "job": [STARTED],
         "run": [HOME_3],
         "hook": [HOME_4],

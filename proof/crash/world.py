@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 
 from proof.crash import script
-from proof.crash.house import TOKEN, House, configuration
+from proof.crash.house import LOOK, TOKEN, House, configuration
 from proof.crash.killat import Control
 from proof.crash.lives import Life, Lives
 from proof.crash.people import Caller, Watcher
@@ -19,6 +19,7 @@ from proof.crash.platforms import Hook, Post, Taken
 SCRIPTS = {
     "gateway": ("pair", "desk", "run", "stop", "hook"),
     "recovery": ("pair", "hook"),
+    "restored": ("pair", "desk", "copied", "hook"),
     "tools": ("pair", "hook"),
     "exec": ("run", "hook"),
     "flush": ("run", "hook"),
@@ -30,6 +31,7 @@ ARMED = {"tools": "semel.tools", "jobs": "semel.tools.exec.supervisor"}
 """Processes that are armed as they start, by an argument of their command."""
 PATIENCE = 120.0  # seconds that a run may take; it takes one or two where nobody else wants the machine
 NODE = "node"
+IN_LINE = "SELECT count(*) FROM part WHERE state IN ('queued', 'sending', 'unknown')"
 
 
 class World:
@@ -44,7 +46,7 @@ class World:
         (place / "memory").mkdir()
         self.control = Control(place / "killat", point)
         self.base = Control(place / "killat.base", base)
-        number = {"gateway": 1, "recovery": 2}.get(process)
+        number = {"gateway": 1, "recovery": 2, "restored": 2}.get(process)
         armed: dict[str, str] = {}
         if word := ARMED.get(process):
             armed = {"LD_PRELOAD": str(lives.library), "KILLAT_FILE": str(self.control.path), "KILLAT_WORD": word}
@@ -58,6 +60,7 @@ class World:
         self.faults: list[str] = []
         self.step = "start"
         self.asked: list[str] = []  # what was asked, in its order (script.MARKS)
+        self.settling = 0  # points until a ledger that was put back was settled, and all of it was at rest
         self.exec_died = False
         self.exec_known = False  # a run was in the spool when its reporter died
         self.exec_finished = False  # and so was its end
@@ -103,7 +106,7 @@ class World:
         """Once the kill has struck, the step under way goes on to its end, and the last one shows that life does."""
         steps: dict[str, Callable[[], Awaitable[None]]] = {
             "pair": self._hears, "desk": self._is_called, "run": self._runs, "stop": self._restarts,
-            "hook": self._is_hooked, "job": self._has_it_run,
+            "hook": self._is_hooked, "job": self._has_it_run, "copied": self._is_put_back,
         }  # fmt: skip
         chosen = SCRIPTS[self.process]
         for name in chosen:
@@ -111,7 +114,10 @@ class World:
                 self.step = name
                 self.asked += {"stop": [], "job": ["job", "run"]}.get(name, [name])
                 await steps[name]()
-                await self.house.rest()
+                if self.post.answers.is_set():
+                    await self.house.rest()
+            if name == "copied":
+                self.settling = self.control.seen().count
         self.step = "watch"
         if rev := self.house.rev():
             self._watch()
@@ -124,14 +130,46 @@ class World:
     async def _hears(self) -> None:
         if self.process == "recovery":
             self.post.on_take = self._kill_once
+        if self.process == "restored":
+            for each in (self.post, self.bird, self.hook):
+                each.answers.clear()
         self.post.write(script.M1, script.M2)
         await self.post.heard()
         self._watch()
+        if self.process == "restored":
+            await self._until(lambda: self.house.ask(IN_LINE) == [(3,)])
 
     async def _has_it_run(self) -> None:
         self.post.write(script.M3)
         await self.post.heard()
         self._watch()
+
+    async def _is_put_back(self) -> None:
+        """The ledger is copied while all is under way: a channel of each class has a message whose answer is out, and
+        another one in line behind it; a turn runs, and a message waits. The gateway goes on for a while and is killed.
+        """
+        await self._until(lambda: self.house.ask(IN_LINE) == [(6,)])
+        self.post.write(script.M4)
+        await self._until(lambda: "copied" in (self.place / "agent.log").read_text())
+        self.post.write(script.M5)
+        await self.post.heard()
+        await self._command("backup", str(self.place / "backups"))
+        self.post.write(script.M6)
+        await self.post.heard()
+        self.hook.answers.set()
+        await self._until(lambda: self.hook.has(script.HOOK_2))
+        self.house.between = self._put_back
+        self.house.kill()
+        await self._until(lambda: self.house.number == 2)
+
+    async def _put_back(self) -> None:
+        await self._command("restore", "--replace", str(self.place / "backups"))
+        for each in (self.post, self.bird, self.hook):
+            each.answers.set()
+
+    async def _until(self, true: Callable[[], bool]) -> None:
+        while not true():  # noqa: ASYNC110 - what is waited for is plain state, of other processes too
+            await asyncio.sleep(LOOK)
 
     def _kill_once(self, taken: Taken) -> None:
         """The platform has it, the gateway was not told so, and its turn still runs."""
@@ -165,6 +203,9 @@ class World:
                 await self._is_refused(flush)
             if await self._report(flush, self.control if self.process == "flush" else None):
                 await self._report(flush, None)
+
+    async def _command(self, *argv: str) -> None:
+        await self._report([*argv, "--data-dir", str(self.house.data)], None)
 
     async def _is_refused(self, flush: list[str]) -> None:
         """A reporter shows a token that is none: whatever it is told, the reports are there for the next one."""

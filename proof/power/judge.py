@@ -9,14 +9,16 @@ from typing import Any
 from proof.machines.house import RULES
 from proof.machines.sqlite import rows
 from proof.power.images import Files, lay_out
-from proof.power.recorder import NAME, fingerprint
+from proof.power.recorder import MARK, NAME, fingerprint
 from semel.ledger import (
     books,
     commands,
     erase,
     hear,
     incoming,
+    mark,
     outgoing,
+    restored,
     show,
     spawns,
     speak,
@@ -28,37 +30,53 @@ from semel.ledger.store import Store
 
 LOST = "acknowledged work is gone"
 STRANGE = "its content is that of no commit"
+BEHIND = "its mark does not know what was acknowledged"
+FALSE_ALARM = "it is taken for a copy that was put back, and is none"
+HIDDEN = "an older copy of it is not judged by the mark"
 AGAIN = 3  # of so many images one is opened a second time
 LEASE = "the gateway after the power cut"
 
 
 class Judge:
-    """Opens images in a folder of its own. Equal contents are recovered once: that depends on nothing else."""
+    """Opens images in a folder of its own. Equal contents are recovered once: that depends on nothing else.
 
-    def __init__(self, folder: Path, now: int, known: Collection[str] = ()) -> None:
+    `older`: the ledger as it was early on, a copy that somebody could put back.
+    """
+
+    def __init__(self, folder: Path, now: int, known: Collection[str] = (), older: Files | None = None) -> None:
+        self.older = older or {}
         self.folder = folder
         self.known = frozenset(known)  # the contents behind each commit
         self.now = now
         self.opened = 0
         self.recovered: set[str] = set()
 
-    def fault(self, files: Files, allowed: Collection[str] | None) -> str:
-        """What is wrong with an image, in words; "" where nothing is. `allowed`: what it may hold (None: anything)."""
+    def fault(self, files: Files, allowed: Collection[str] | None, marked: int = 0) -> str:
+        """What is wrong with an image, in words; "" where nothing is.
+
+        `allowed`: what it may hold (None: anything). `marked`: the commits that its mark must know of.
+        """
         self.opened += 1
         lay_out(files, self.folder)
         try:
-            return self._fault(allowed)
+            return self._fault(allowed, marked) or self._older_fault(files)
         except Exception as error:
             words = " ".join(str(error).replace(f"{self.folder}/", "").split())
             return f"it cannot be used: {type(error).__name__}: {words[:200]}"
 
-    def _fault(self, allowed: Collection[str] | None) -> str:
+    def _fault(self, allowed: Collection[str] | None, marked: int) -> str:
+        known = mark.read(self.folder / NAME)
+        if marked and (known is None or known.commits < marked):
+            return f"{BEHIND}: {marked} commits were acknowledged, and it is {known}"
         with self._open() as store:
             if damage := store.look(damaged):
                 return f"SQLite finds damage: {damage}"
             found = store.look(fingerprint)
             if allowed is not None and found not in allowed:
                 return LOST if found in self.known else STRANGE
+            store.keep_mark()
+            if store.look(restored.is_copy):
+                return FALSE_ALARM
             fresh = found not in self.recovered
             self.recovered.add(found)
             if fresh:
@@ -70,7 +88,24 @@ class Judge:
         if self.opened % AGAIN:
             return ""
         with self._open() as store:
-            return "" if store.look(fingerprint) == last else "what was done after recovery is gone"
+            if store.look(fingerprint) != last:
+                return "what was done after recovery is gone"
+            store.keep_mark()
+            return FALSE_ALARM if store.look(restored.is_copy) else ""
+
+    def _older_fault(self, files: Files) -> str:
+        """Somebody puts the older ledger in the place of this one, and leaves its mark where it is (Law 14)."""
+        if self.opened % AGAIN or not self.older or MARK not in files:
+            return ""
+        lay_out({**self.older, MARK: files[MARK]}, self.folder)
+        known = mark.read(self.folder / NAME)
+        with self._open() as store:
+            own = store.look(lambda tx: tx.one("ledger_get"))
+            store.keep_mark()
+            copied = store.look(restored.is_copy)
+            if known is not None and copied != (known.commits > own.commits):
+                return f"{HIDDEN}: it knows {own.commits} commits, and the mark is {known}"
+        return ""
 
     def _open(self) -> Store:
         return Store.open_sync(self.folder / NAME, exclusive=False, clock=lambda: self.now)

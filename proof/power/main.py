@@ -20,7 +20,7 @@ from unittest import mock
 
 from proof.arguments import whole
 from proof.machines.pool import spread
-from proof.power.images import MODES, SECTORS, Files, Medium
+from proof.power.images import MODES, SECTORS, Files, Medium, image
 from proof.power.judge import Judge
 from proof.power.recorder import SYNCS, Recording
 from proof.power.workload import play
@@ -31,6 +31,7 @@ from semel.ledger import opening
 CHUNK = 40  # points that one process takes at a time
 NOW = 1_000_000_000  # ms: when the next gateway starts, long after all that the workload did
 DRAWS = 2  # of each mode in which dice decide where parts survive
+OLDER = 3  # the state whose ledger is put back beside each later mark
 QUICK = 0.03  # the share of all images that a quick run makes
 CONTROL = 100  # images of the control experiment that each run makes
 PHYSICAL = frozenset({"write", "truncate", "sync", "delete"})
@@ -166,7 +167,7 @@ def stretch(recording: Recording, plan: Plan, points: list[int], room: Path) -> 
     seen: set[bytes] = set()
     at = 0
     with tempfile.TemporaryDirectory(dir=room) as folder:
-        judge = Judge(Path(folder), NOW, recording.states)
+        judge = Judge(Path(folder), NOW, recording.states, told.older)
         with mock.patch.object(opening, "refuse_place"):  # where the images lie is no matter of theirs
             for k in points:
                 for op in recording.ops[at : k + 1]:
@@ -176,10 +177,11 @@ def stretch(recording: Recording, plan: Plan, points: list[int], room: Path) -> 
                     found.images[mode] += 1
                     # while the last write is under way, nobody was told of it
                     allowed = told.allowed(k if mode == "torn" else k + 1)
-                    mark = _mark(files, allowed)
-                    if mark not in seen:
-                        seen.add(mark)
-                        if fault := judge.fault(files, allowed):
+                    digest = _digest(files, allowed)
+                    if digest not in seen:
+                        seen.add(digest)
+                        marked = told.marked(k) if mode in ("killed", "torn") else 0
+                        if fault := judge.fault(files, allowed, marked):
                             found.faults.append((k, mode, fault))
     found.opened = judge.opened
     return found
@@ -210,6 +212,9 @@ class Told:
         self._doubts = list(zip(doubts, ends, strict=True))
         self._ops = recording.ops
         self.answers = self._answers()
+        self._commits = recording.commits
+        early = [k for k, state in acks if state == OLDER]
+        self.older = image(recording.ops[: early[0]], "killed", random.Random(0)) if early else {}
 
     def _answers(self) -> set[int]:
         """Operations that are followed by an answer."""
@@ -220,6 +225,11 @@ class Told:
             elif op.kind in ("ack", "refused"):
                 found.add(last)
         return found
+
+    def marked(self, k: int) -> int:
+        """The commits that a mark must know of behind operation `k`, where nothing is lost that was written."""
+        last = bisect_right(self._at, k) - 1
+        return self._commits[self._state[last]] if last >= 0 else 0
 
     def allowed(self, k: int) -> tuple[str, ...] | None:
         """What may be there when the first `k` operations were made, and every answer before the next one was heard.
@@ -238,7 +248,7 @@ class Told:
         return self.states[state : state + 2]
 
 
-def _mark(files: Files, allowed: tuple[str, ...] | None) -> bytes:
+def _digest(files: Files, allowed: tuple[str, ...] | None) -> bytes:
     digest = blake2b(repr(allowed).encode(), digest_size=16)
     for name, data in sorted(files.items()):
         digest.update(b"%s %d " % (name.encode(), len(data)))

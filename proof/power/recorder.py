@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import queue
 import random
+import stat
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
@@ -22,13 +24,14 @@ from unittest import mock
 import apsw
 
 from proof.power.disk import Op, PowerDisk
-from semel.ledger import writer
+from semel.ledger import mark, writer
 from semel.ledger.errors import LedgerError
 from semel.ledger.sql import Tx
 from semel.ledger.store import Store
 from semel.ledger.writer import Writer
 
 NAME = "ledger.db"
+MARK = NAME + mark.SUFFIX
 MUCH = 60  # pages in the log that make the busy writer move it; in life it is 4096
 SYNCS = ("full", "normal", "off", "lying")
 CYCLES = 6  # of the event loop: an answer that was given has reached its caller by then
@@ -40,11 +43,13 @@ Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Recording:
-    """`states[n]`: the fingerprint of the whole content behind the n-th acknowledged commit; `names[n]` what it was."""
+    """`states[n]`: the fingerprint of the whole content behind the n-th acknowledged commit; `names[n]` what it was;
+    `commits[n]` how many the ledger itself counted by then."""
 
     ops: tuple[Op, ...]
     states: tuple[str, ...]
     names: tuple[str, ...]
+    commits: tuple[int, ...]
 
 
 class Recorder:
@@ -57,6 +62,7 @@ class Recorder:
         self.disk = PowerDisk(f"recorder-{id(self)}", lies=sync == "lying")
         self.states: list[str] = []
         self.names: list[str] = []
+        self.commits: list[int] = []
         self._names: list[str] = []  # acknowledged since the last state
         self._stack = ExitStack()
         self._loop = asyncio.new_event_loop()
@@ -65,6 +71,7 @@ class Recorder:
         dice = random.Random(seed)
         for patch in (
             mock.patch.object(writer, "SimpleQueue", _Queue),
+            mock.patch.object(mark, "os", _MarkDisk(self.disk)),
             mock.patch.object(writer, "MUCH", MUCH),
             mock.patch.object(writer, "_log"),  # of a disk that fails because it is told to
             mock.patch("secrets.token_hex", lambda n=16: dice.randbytes(n).hex()),
@@ -83,6 +90,7 @@ class Recorder:
         committer = store._committer_or_refuse()
         if self.sync in ("normal", "off"):
             committer._db.execute(f"PRAGMA synchronous = {self.sync}")
+        store.keep_mark()
         store._writer = Writer(committer, store.path)
         return store
 
@@ -98,7 +106,7 @@ class Recorder:
             self._stack.close()
 
     def recording(self) -> Recording:
-        return Recording(tuple(self.disk.ops), tuple(self.states), tuple(self.names))
+        return Recording(tuple(self.disk.ops), tuple(self.states), tuple(self.names), tuple(self.commits))
 
     # ---- what callers do
 
@@ -161,6 +169,7 @@ class Recorder:
 
     def _state(self) -> None:
         self.states.append(self.look(fingerprint))
+        self.commits.append(self.look(_commits))
         self.names.append(" + ".join(self._names))
         self._names = []
 
@@ -204,6 +213,34 @@ class _Queue:
                 return item
             if timeout is not None:
                 raise queue.Empty
+
+
+class _MarkDisk:
+    """`os` for the mark's module: what the mark writes and syncs is recorded beside the ledger's own operations."""
+
+    def __init__(self, disk: PowerDisk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def pwrite(self, file: int, data: bytes, offset: int) -> int:
+        self._disk.begins("mark")
+        written = os.pwrite(file, data, offset)
+        self._disk.ops.append(Op("write", MARK, offset, data))
+        return written
+
+    def fsync(self, file: int) -> None:
+        self._disk.begins("mark")
+        os.fsync(file)
+        if stat.S_ISREG(os.fstat(file).st_mode) and not self._disk.lies:
+            self._disk.ops.append(Op("sync", MARK))
+
+
+def _commits(tx: Tx) -> int:
+    row = tx.one("ledger_get")
+    assert row is not None
+    return int(row.commits)
 
 
 def fingerprint(tx: Tx) -> str:

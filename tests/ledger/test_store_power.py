@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -12,8 +13,10 @@ import pytest
 
 from proof.power.disk import Op, PowerDisk
 from proof.power.images import MODES, image, lay_out
-from proof.power.main import PHYSICAL, Plan, control, record, stretch
-from proof.power.recorder import Recording
+from proof.power.judge import BEHIND, FALSE_ALARM, Judge
+from proof.power.main import NOW, PHYSICAL, Plan, Told, control, record, stretch
+from proof.power.recorder import MARK, NAME, Recording
+from semel.ledger import mark
 from semel.ledger.errors import LedgerFailed, LedgerFull
 from semel.ledger.sql import Tx
 from semel.ledger.store import Store
@@ -56,6 +59,21 @@ def test_power_loss_behind_any_operation_loses_nothing_acknowledged(recorded: Re
     assert set(found.images) == set(MODES) and found.opened > 50
 
 
+def test_a_mark_that_is_ahead_of_its_ledger_or_behind_what_was_acknowledged_is_found(
+    recorded: Recording, cut: Path
+) -> None:
+    told = Told(recorded)
+    judge = Judge(cut, NOW, recorded.states, told.older)
+    files = image(recorded.ops, "killed", random.Random(1))
+    allowed, marked = told.allowed(len(recorded.ops)), told.marked(len(recorded.ops))
+    assert judge.fault(files, allowed, marked) == ""
+    assert BEHIND in judge.fault({**files, MARK: told.older[MARK]}, allowed, marked)
+    newest = mark.read(cut / NAME)
+    assert newest is not None
+    mark.MarkFile(cut / NAME, replace(newest, commits=marked + 1_000_000)).close()
+    assert FALSE_ALARM in judge.fault({**files, MARK: mark.path_of(cut / NAME).read_bytes()}, allowed, marked)
+
+
 @pytest.mark.parametrize("sync", ["off", "normal", "lying"])
 def test_a_store_that_does_not_wait_for_the_disk_is_found_to_lose(sync: str, cut: Path) -> None:
     assert control(3, cut, sync, many=60) > 5
@@ -71,7 +89,8 @@ def test_a_group_is_one_commit_and_its_callers_are_answered_after_its_sync(recor
     [group] = [name for name in recorded.names if name.count("hear") > 1]
     acks = [k for k, op in enumerate(recorded.ops) if op.kind == "ack" and op.file in group.split(" + ")]
     assert len(acks) == group.count(" + ") + 1 == acks[-1] - acks[0] + 1
-    assert recorded.ops[acks[0] - 1].kind == "sync"
+    before = [op[:2] for op in recorded.ops[acks[0] - 2 : acks[0]]]
+    assert before == [("sync", f"{NAME}-wal"), ("write", MARK)], "durable, then marked, then told"
 
 
 def test_what_no_sync_covers_may_survive_by_sectors_and_what_one_covers_does() -> None:

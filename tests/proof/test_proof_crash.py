@@ -76,6 +76,20 @@ def test_a_few_points_of_a_gateway_that_recovers_hold(library: Path) -> None:
     assert proof.counts["kills"] == 2
 
 
+async def test_a_ledger_that_is_put_back_is_settled_once_whenever_it_dies(library: Path, tmp_path: Path) -> None:
+    async with httpx2.AsyncClient(trust_env=False, verify=False) as http, Lives(library) as lives:
+        world = World(lives, http, tmp_path / "world", "restored", 200)
+        await world.run()
+    assert judge(world) == []
+    assert world.control.struck and world.house.deaths == 2
+    [notice] = [one for one in world.post.log if "put back" in one.text]
+    world.post.log.append(notice)
+    assert any("were told" in one for one in judge(world))
+    world.post.log.pop()
+    world.bird.log.append(replace(world.bird.log[0], key="sent again under a new key"))
+    assert any("of which the ledger knows nothing" in one for one in judge(world))
+
+
 async def test_the_judge_tells_what_is_lost_repeated_or_told_otherwise(library: Path, tmp_path: Path) -> None:
     async with httpx2.AsyncClient(trust_env=False, verify=False) as http, Lives(library) as lives:
         world = World(lives, http, tmp_path / "world", "tools", 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from semel.ledger.views import LIFE_BITS
+
 Json = dict[str, Any]
 
 
@@ -26,6 +28,8 @@ class View:
         """One `snapshot` or `change`; which entries it told of."""
         if message["rev"] < self.rev:
             self.faults.append(f"rev {self.rev} was followed by {message['rev']}")
+        if self.rev and message["rev"] >> LIFE_BITS != self.rev >> LIFE_BITS:
+            self._begin_life(message)
         if message.get("type") == "snapshot" and not message["more"]:  # all there is
             self.entries.clear()
         told = [entry["seq"] for entry in message.get("entries", ())]
@@ -46,6 +50,13 @@ class View:
                         self.faults.append(f"entry {change['seq']} went, and was never told")
         self.rev = message["rev"]
         return told
+
+    def _begin_life(self, message: Json) -> None:
+        """The ledger was put back: what was told of its earlier life counts no more, and nothing is mixed with it."""
+        if message.get("type") != "snapshot":
+            self.faults.append(f"rev {self.rev} was followed by changes of another life, {message['rev']}")
+        self.entries.clear()
+        self.final.clear()
 
     def _put(self, entry: Json) -> None:
         seq, text = entry["seq"], entry["text"]
