@@ -9,6 +9,7 @@ import pytest
 from proof.machines.ledger import Ledger
 from proof.machines.machine import LedgerMachine
 from proof.machines.main import PLANS, Plan, Task, counts, one
+from proof.machines.model import Model
 from proof.machines.sqlite import SqliteLedger
 from semel.gateway.permissions import Permissions
 from semel.law import wake
@@ -62,6 +63,49 @@ def test_what_broke_is_said_in_words(make: type[Ledger], words: str, monkeypatch
     broken = type("Broken", (LedgerMachine,), {"make": make})
     monkeypatch.setitem(PLANS, "ledger", Plan(broken, plan.lives, plan.steps, 1, 1))
     assert any(words in one(Task("ledger", seed)).broken for seed in range(12))
+
+
+def recalled_after_telling(model: Model) -> None:
+    """A tool told its person something; the agent died; its history holds a complete answer, and it goes on."""
+    model.hear("api", None, "hello", ["chat"], True)
+    model.begin("chat")
+    model.call(model.runs["chat"].process, "first", "c1", None, "text", "told", None)
+    model.die(model.runs["chat"], shown=True)
+    model.begin("chat", complete=True)
+
+
+def test_an_echo_whose_original_is_refused_later_in_the_same_step_is_no_violation() -> None:
+    model = Model(SqliteLedger)
+    recalled_after_telling(model)
+    model.call(model.runs["chat"].process, "again", "c1", None, "text", "told", None)
+    model.depart(1)
+    model.settle(model.sent[0], "refused")
+    claims = {claim.id: claim for claim in model.ledger.claims()}
+    assert [(one.outcome, claims[one.echo_of].fallen) for one in claims.values() if one.echo_of] == [("echo", True)]
+    model.house.check()
+
+
+class EchoesWhatFell(SqliteLedger):
+    """A ledger that calls a repeat an echo, whatever became of what it repeats."""
+
+    def call(self, made: Any, what: Any) -> Any:
+        done = super().call(made, what)
+        if made.call.startswith("again"):
+            self.write(_call_an_echo, done.claim)
+        return done
+
+
+def _call_an_echo(tx: Any, claim: int) -> None:
+    tx._cursor.execute("UPDATE claim SET outcome = 'echo', echo_of = 1 WHERE id = :id", {"id": claim})
+
+
+def test_an_echo_of_what_was_refused_before_is_found_out() -> None:
+    model = Model(EchoesWhatFell)
+    recalled_after_telling(model)
+    model.depart(1)
+    model.settle(model.sent[0], "refused")
+    with pytest.raises(AssertionError, match="an echo of what nobody got"):
+        model.call(model.runs["chat"].process, "again", "c1", None, "text", "told", None)
 
 
 def test_an_answer_that_leaves_its_request_open_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
