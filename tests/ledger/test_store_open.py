@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from semel.law.identity import digest
 from semel.ledger import connect, errors, migrate, refusals
 from semel.ledger.errors import (
     LedgerBusy,
@@ -25,6 +26,7 @@ from semel.ledger.errors import (
     NotALedger,
     OldSqlite,
 )
+from semel.ledger.hear import Event, To, hear
 from semel.ledger.migrate import APPLICATION_ID
 from semel.ledger.refusals import file_system, refuse_old_sqlite, refuse_place
 from semel.ledger.sql import Tx
@@ -91,7 +93,7 @@ def test_every_connection_is_durable_and_checks_references(tmp_path: Path) -> No
             "synchronous": 2,  # FULL
             "journal_mode": "wal",
             "foreign_keys": 1,
-            "cache_size": -16384,
+            "cache_size": -4096,
             "temp_store": 2,  # MEMORY
             "trusted_schema": 0,
         }
@@ -100,6 +102,25 @@ def test_every_connection_is_durable_and_checks_references(tmp_path: Path) -> No
                           "AND name NOT LIKE 'sqlite%'").get == 0  # fmt: skip
         with pytest.raises(apsw.ConstraintError, match="FOREIGN KEY"):
             store.apply(lambda tx: tx.run("hearing_add", event=99, session=99, seq=1, wakes=1, busy=None))
+
+
+def test_what_the_ledger_keeps_in_memory_does_not_grow_with_it(tmp_path: Path) -> None:
+    path, sizes = tmp_path / "ledger.db", []
+    with Store.open(path) as store:
+        for n in range(300):
+            text = "x" * 50_000
+            store.apply(hear, Event("api", str(n), "message", text, digest({"n": n})), [To("s", "main", "web:s")])
+            if n % 100 == 99:
+                assert len(store.look(lambda tx: tx.all("entries_after", session=1, after=0, limit=1000))) > n
+                sizes.append(sum(map(cached, (db for db in apsw.connections() if db.filename == os.fspath(path)))))
+    assert path.stat().st_size > 15_000_000
+    assert sizes[1] < 3 * 5_000_000  # two read, one writes
+    assert sizes[2] < 1.1 * sizes[1]
+
+
+def cached(db: apsw.Connection) -> int:
+    """Bytes of the pages that a connection holds."""
+    return db.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0]
 
 
 # ---------------------------------------------------------------- one gateway

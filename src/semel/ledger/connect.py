@@ -13,6 +13,8 @@ import apsw
 from semel.ledger.refusals import place_without_wal
 
 PATIENCE = 10.0  # seconds another program may keep the ledger locked before a write is refused
+CACHE_KIB = 4096
+"""Pages that a connection may keep in memory. The writing one fills whatever it is given as the ledger grows."""
 _PAUSE = 0.0002  # SQLite's own waiting (1, 2, 5 ... 100 ms) starves beside a busy writer; this does not
 
 
@@ -25,7 +27,7 @@ def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None)
     db.set_busy_handler(_patience())
     if vfs is not None:  # a disk of the tests: Python file systems share no memory
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
-    for pragma in ("foreign_keys = ON", "cache_size = -16384", "temp_store = MEMORY", "trusted_schema = OFF"):
+    for pragma in ("foreign_keys = ON", f"cache_size = -{CACHE_KIB}", "temp_store = MEMORY", "trusted_schema = OFF"):
         db.execute(f"PRAGMA {pragma}")
     return db
 
