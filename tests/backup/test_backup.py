@@ -20,6 +20,7 @@ from step_killer import dies_at
 
 from semel.ledger import books, errors, parts
 from semel.ledger.backups import check_backup, find_backup, whole_backups
+from semel.ledger.old_backups import drop_old_backups
 from semel.ledger.store import Store
 
 
@@ -149,6 +150,58 @@ def test_the_memory_a_backup_takes_does_not_grow_with_the_ledger(tmp_path: Path)
     command = [sys.executable, "-c", PROGRAM, str(place.data), str(place.folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) * 1024 < 45_000_000, "ru_maxrss is in kB"
+
+
+# ---------------------------------------------------------------- old ones
+
+
+def make_three(tmp_path: Path) -> Place:
+    """Three backups; each ledger has one more file than the one before."""
+    place = make_place(tmp_path, messages=1, files=1)
+    for n in range(3):
+        place.back_up()
+        with Store.open_sync(place.ledger) as store:
+            add_file(place, store, f"more {n}".encode())
+    return place
+
+
+def test_old_backups_go_with_the_files_that_only_they_had(tmp_path: Path) -> None:
+    place = make_three(tmp_path)
+    last = whole_backups(place.folder)[-1]
+    (place.folder / "blobs" / ("0" * 64)).write_bytes(b"of a backup whose folder somebody removed")
+    removed = drop_old_backups(place.folder, 1)
+    assert len(removed) == 2
+    assert whole_backups(place.folder) == [last]
+    assert len(check_backup(find_backup(place.folder))) == len(list((place.folder / "blobs").iterdir())) == 3
+    assert drop_old_backups(place.folder, 1) == []
+
+
+def test_removing_old_backups_can_be_killed_at_any_step(tmp_path: Path) -> None:
+    step = 1
+    while True:
+        place = make_three(tmp_path / str(step))
+        died = dies_at(step, lambda place=place: drop_old_backups(place.folder, 2))  # type: ignore[misc]
+        found = whole_backups(place.folder)
+        assert len(found) >= 2
+        for path in found:
+            check_backup(find_backup(path))
+        if not died:
+            break
+        drop_old_backups(place.folder, 2)
+        place.back_up()
+        assert not list(place.folder.rglob(".unfinished-*")), "what was left is gone with the next backup"
+        step += 1
+    assert step > 5
+
+
+def test_a_kept_backup_that_cannot_be_read_leaves_every_file(tmp_path: Path) -> None:
+    place = make_three(tmp_path)
+    files = sorted((place.folder / "blobs").iterdir())
+    (whole_backups(place.folder)[-1] / "ledger.db").write_bytes(b"rotten" * 1000)
+    with pytest.raises(errors.LedgerError):
+        drop_old_backups(place.folder, 2)
+    assert len(whole_backups(place.folder)) == 3
+    assert sorted((place.folder / "blobs").iterdir()) == files
 
 
 # ---------------------------------------------------------------- what goes wrong

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from backup_desk import make_place
 from cli_house import Cli
 
+from semel.ledger import restored
 from semel.ledger.store import Store
 
 
@@ -51,3 +53,39 @@ def test_a_broken_law_is_told_and_ends_with_1(cli: Cli, tmp_path: Path) -> None:
     done = cli("backup", rc=1)
     assert "laws are broken" in done.stderr
     assert Path(done.stdout.strip(), "manifest.json").exists()
+
+
+def test_of_older_backups_as_many_stay_as_were_asked_for(cli: Cli, tmp_path: Path) -> None:
+    made = [Path(cli("backup", str(tmp_path / "kept")).stdout.strip()) for _ in range(3)]
+    told = cli.json("backup", "--keep", "2", str(tmp_path / "kept"))
+    assert told["removed"] == [str(path) for path in made[:2]]
+    assert [path.exists() for path in made] == [False, False, True]
+    assert "removed: " in cli("backup", "--keep", "1", str(tmp_path / "kept")).stderr
+    assert "--keep" in cli("backup", "--keep", "0", rc=2).stderr
+    with Store.open_sync(tmp_path / "data/ledger.db") as store:
+        store.apply(lambda tx: tx.run("session_next_entry", id=1))
+    assert cli.json("backup", "--keep", "1", str(tmp_path / "kept"), rc=1)["removed"] == []
+
+
+def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command(cli: Cli, tmp_path: Path) -> None:
+    ledger = tmp_path / "data/ledger.db"
+    with Store.open(ledger, marked=True) as store:
+        store.apply(restored.settle)
+        assert not store.look(restored.is_copy)
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    shutil.rmtree(tmp_path / "data")
+    (tmp_path / "copy").rename(tmp_path / "data")
+    done = cli("restore", "--here")
+    assert Path(done.stdout.strip()) == ledger
+    assert "at the next start" in done.stderr
+    with Store.open(ledger, marked=True) as store:
+        settled = store.apply(restored.settle)
+        assert settled is not None
+        assert settled.parts == 3
+    assert "--here" in cli("restore", rc=2).stderr
+    assert "without DIR" in cli("restore", "--here", str(tmp_path / "kept"), rc=2).stderr
+    with Store.open_sync(ledger):
+        assert "running gateway" in cli("restore", "--here", rc=1).stderr
+    cli.data = tmp_path / "elsewhere"
+    assert "There is no ledger" in cli("restore", "--here", rc=1).stderr
+    assert not (tmp_path / "elsewhere").exists()

@@ -105,7 +105,7 @@ def make_backup(
     with failing(folder):
         name = _name_of(ledger)
         _open_folder(folder, name)
-        with _locked(folder):
+        with lock_folder(folder):
             _sweep(folder)
             unfinished = folder / f"{UNFINISHED}{secrets.token_hex(4)}"
             try:
@@ -121,7 +121,7 @@ def _make(
 ) -> Backup:
     snapshot = take_snapshot(ledger, unfinished / LEDGER_FILE, clock)
     copied, missing, number, size = 0, [], 0, 0
-    for id, expected in _blobs_of(snapshot.path):
+    for id, expected in blobs_of(snapshot.path):
         number, size = number + 1, size + expected
         if _is_stored(folder / BLOBS, id, expected):
             continue
@@ -180,7 +180,7 @@ def _ledger_of(folder: Path) -> str | None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """One backup at a time; the kernel lets go of it when the process ends, however it ends."""
     file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -240,7 +240,7 @@ def _name_of(ledger: Path) -> str:
         db.close()
 
 
-def _blobs_of(ledger: Path) -> Iterator[tuple[str, int]]:
+def blobs_of(ledger: Path) -> Iterator[tuple[str, int]]:
     """(id, size) of each file that a ledger needs."""
     db = connect(ledger, readonly=True)
     try:
@@ -368,7 +368,7 @@ def check_backup(backup: Backup) -> list[tuple[str, int]]:
         if digest_of(ledger) != (backup.manifest.digest, backup.manifest.bytes):
             raise BackupDamaged(folder=backup.folder, why="ledger.db is not what was written")
         missing = set(backup.manifest.missing)
-        blobs = [(id, size) for id, size in _blobs_of(ledger) if id not in missing]
+        blobs = [(id, size) for id, size in blobs_of(ledger) if id not in missing]
         for id, size in blobs:
             if digest_of(backup.store / id) != (id, size):
                 raise BackupDamaged(folder=backup.folder, why=f"the file {backup.store / id} is not what was written")

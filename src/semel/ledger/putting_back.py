@@ -30,10 +30,11 @@ from semel.ledger.backups import (
     write_whole,
 )
 from semel.ledger.connect import connect
-from semel.ledger.errors import LedgerThere, RestoreFailed
+from semel.ledger.errors import LedgerMissing, LedgerThere, RestoreFailed
 from semel.ledger.lock import Lock
 from semel.ledger.opening import restoring_file
 from semel.ledger.sql import Tx, queries
+from semel.ledger.store import Store, note_copy
 
 BESIDE = ("-wal", "-shm", "-journal", mark.SUFFIX)
 """What belongs to a ledger's file."""
@@ -73,6 +74,15 @@ def put_back(folder: Path, ledger: Path, data_dir: Path, *, clock: Callable[[], 
             return PutBack(backup, ledger, aside, tokens)
         finally:
             lock.release()
+
+
+def treat_as_put_back(ledger: Path, clock: Callable[[], int]) -> Path:
+    """The ledger that is there went back in time by other means: the next start settles it. Raises LedgerError."""
+    if not ledger.expanduser().exists():
+        raise LedgerMissing(path=ledger.expanduser().absolute())
+    with Store.open_sync(ledger, clock=clock) as store:
+        store.apply(note_copy)
+        return store.path
 
 
 def _copy_blobs(backup: Backup, blobs: list[tuple[str, int]], store: Path) -> None:

@@ -40,8 +40,8 @@ def _own_mark(tx: Tx) -> mark.Mark:
     return mark.Mark(str(row.name), int(row.incarnation), int(row.commits))
 
 
-def _note_copy(tx: Tx, life: int) -> mark.Mark:
-    """This file is older than what its mark remembers, or was put here without one: a copy, whoever made it."""
+def note_copy(tx: Tx, life: int = 0) -> mark.Mark:
+    """This file is a copy, whoever made it. `life`: how often the ledger was put back, as far as is known elsewhere."""
     tx.run("ledger_copied", at=tx.value("ledger_newest"), incarnation=life)
     return _own_mark(tx)
 
@@ -183,7 +183,8 @@ class Store:
             known, used = mark.read(self.path), own.commits > 0
             same = known is not None and known.ledger == own.ledger
             if (used and not same) or (known is not None and same and known.is_ahead_of(own)):
-                own = self.apply(_note_copy, known.incarnation if known is not None and same else 0)
+                # Older than what its mark remembers, or put here without one.
+                own = self.apply(note_copy, known.incarnation if known is not None and same else 0)
             self._committer_or_refuse().keep_mark(mark.MarkFile(self.path, own))
         except BaseException as fault:
             self.close()

@@ -13,6 +13,8 @@ from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.out import as_json, complain, remark
 from semel.faces.config import locate
 
+AT_START = "at the next start: what may have left since is looked for or held, nothing is asked again, people are told"
+
 
 @app.command()
 def backup(
@@ -21,6 +23,10 @@ def backup(
         typer.Argument(metavar="[DIR]", help="The folder of backups. Default: the data directory's name, -backups."),
     ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="With the token files of the data directory.")] = False,
+    keep: Annotated[
+        int | None,
+        typer.Option("--keep", metavar="N", min=1, help="Remove older backups in DIR: only the newest N stay."),
+    ] = None,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -28,9 +34,10 @@ def backup(
     """Back up the ledger and its files. The gateway may run; the copy is checked.
 
     Each backup is a folder of its own in DIR; files are kept there once for all of them. Exit code 1 if there is no
-    backup, or a law is broken in it.
+    backup, or a law is broken in it: then no older one is removed.
     """
     from semel.ledger.backups import make_backup
+    from semel.ledger.old_backups import drop_old_backups
     from semel.ledger.store import now_ms
 
     data, ledger = locate(config, data_dir)
@@ -40,11 +47,15 @@ def backup(
         raise typer.Exit(2)
     made = make_backup(ledger, data, target, semel=__version__, clock=now_ms, tokens=tokens)
     manifest = made.manifest
+    removed = drop_old_backups(target, keep) if keep is not None and not manifest.broken else []
     if json:
-        as_json({"backup": str(made.folder), "copied": made.copied, **asdict(manifest)})
+        told = {"backup": str(made.folder), "copied": made.copied, "removed": [str(path) for path in removed]}
+        as_json({**told, **asdict(manifest)})
     else:
         print(made.folder)
         remark(f"checked: integrity, {manifest.books} books; {_files(manifest.blobs, made.copied)}")
+        for path in removed:
+            remark(f"removed: {path}")
     if manifest.missing:
         complain(f"{len(manifest.missing)} files were not there any more, and are not in the backup")
     if manifest.broken:
@@ -59,9 +70,15 @@ def _files(number: int, copied: int) -> str:
 
 @app.command()
 def restore(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A backup, or a folder of backups: the newest one.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="A backup, or a folder of backups: the newest one.")
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Take the place of the ledger that is there; it is kept aside.")
+    ] = False,
+    here: Annotated[
+        bool,
+        typer.Option("--here", help="No DIR: the data directory itself was put back, or the machine from a snapshot."),
     ] = False,
     json: Json = False,
     config: Config = None,
@@ -72,10 +89,24 @@ def restore(
     The next start sends nothing on a guess: what may have happened since the backup is not done again by itself.
     """
     from semel.ledger.backups import utc
-    from semel.ledger.putting_back import put_back
+    from semel.ledger.putting_back import put_back, treat_as_put_back
     from semel.ledger.store import now_ms
 
     data, ledger = locate(config, data_dir)
+    if here:
+        if folder is not None or replace:
+            complain("--here is for a ledger that is in its place already: give it without DIR and --replace")
+            raise typer.Exit(2)
+        path = treat_as_put_back(ledger, now_ms)
+        if json:
+            as_json({"ledger": str(path)})
+            return
+        print(path)
+        remark(AT_START)
+        return
+    if folder is None:
+        complain("restore from where? Give DIR, or --here where the data directory itself was put back")
+        raise typer.Exit(2)
     done = put_back(folder, ledger, data, clock=now_ms, replace=replace)
     aside = None if done.aside is None else str(done.aside)
     if json:
@@ -86,5 +117,5 @@ def restore(
     remark(f"put back from {done.backup.folder}, as it was on {utc(done.backup.manifest.at)}")
     if aside is not None:
         remark(f"the ledger that was there is kept in {aside}")
-    remark("at the next start: what may have left since is looked for or held, nothing is asked again, people are told")
+    remark(AT_START)
     remark("people who were removed since are known again: see `semel people list`")
