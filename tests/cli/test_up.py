@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -174,3 +176,47 @@ async def test_the_whole_house_opens_in_a_program_too(tmp_path: Path) -> None:
         heard = await house.gateway.say("main", "hello")
         assert heard.status == "accepted"
     assert not (tmp_path / "gateway.json").exists()
+
+
+COUNT_HEAPS = """
+import ctypes, sys, tempfile, threading
+import pytest
+from semel.faces.cli import up
+from semel.faces.config import ConfigError, load
+
+def enough(*_):
+    raise ConfigError("enough")
+
+def allocate():
+    begun.wait()
+    blocks = [bytes(5_000) for _ in range(100)]
+    begun.wait()
+
+if sys.argv[1] == "up":
+    load.load = enough
+    with pytest.raises(ConfigError):
+        up.up(None, None, False, None, None)
+begun = threading.Barrier(4)
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+with tempfile.NamedTemporaryFile() as told:
+    file = ctypes.c_void_p(libc.fopen(told.name.encode(), b"w"))
+    libc.malloc_info(0, file)
+    libc.fclose(file)
+    print(told.read().count(b"<heap nr="))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps")
+def test_all_threads_of_a_gateway_share_one_heap() -> None:
+    """What one thread made and another dropped leaves room that every thread can use."""
+    heaps = {
+        how: int(subprocess.run([sys.executable, "-c", COUNT_HEAPS, how], capture_output=True, check=True).stdout)
+        for how in ("up", "plain")
+    }
+    assert heaps["up"] == 1 < heaps["plain"]

@@ -51,10 +51,11 @@ def up(
     from semel.faces.config.load import load
     from semel.faces.http import CannotListen
     from semel.faces.log import configure
-    from semel.faces.memory import keep_private
+    from semel.faces.memory import keep_compact, keep_private
     from semel.faces.run import CannotStart
 
     keep_private()
+    keep_compact()
     settings = load(config, data_dir, listen, log.value if log else None)
     configure(settings.log, verbose)
     try:
