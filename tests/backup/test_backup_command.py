@@ -51,7 +51,7 @@ def test_a_broken_law_is_told_and_ends_with_1(cli: Cli, tmp_path: Path) -> None:
     with Store.open_sync(tmp_path / "data/ledger.db") as store:
         store.apply(lambda tx: tx.run("session_next_entry", id=1))
     done = cli("backup", rc=1)
-    assert "laws are broken" in done.stderr
+    assert "breaks these books" in done.stderr
     assert Path(done.stdout.strip(), "manifest.json").exists()
 
 

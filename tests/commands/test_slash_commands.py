@@ -115,8 +115,8 @@ async def test_an_agent_that_tells_of_no_models_is_not_said_to_tell_of_them_late
     async with World(tmp_path) as w:
         await w.ask("hello")
         await w.gateway.record.write(_forget)
-        assert await command(w, "/model") == "The agent has told of no models."
-        assert await command(w, "/mode ask") == "The agent has told of no modes."
+        assert await command(w, "/model") == "The agent has reported no models."
+        assert await command(w, "/mode ask") == "The agent has reported no modes."
 
 
 def _forget(tx: Tx) -> None:

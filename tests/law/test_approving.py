@@ -123,7 +123,7 @@ def test_a_second_answer_to_one_question_allows_nothing_else() -> None:
     unread = replace(SHOWN[8], parts=(sent(state="queued"),))
     for number, reply in ((None, None), (1, None), (None, 11)):
         said = name_request([over, unread], CHAT, True, number, reply)
-        assert isinstance(said, str) and said.startswith("That request is gone: Y, by Ada: a. Something else is asked")
+        assert isinstance(said, str) and said.startswith("That request is gone: Y, by Ada: a. Another request is open")
 
 
 def test_an_answer_means_the_one_that_was_read_whatever_else_is_open() -> None:

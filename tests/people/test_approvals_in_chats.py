@@ -105,7 +105,7 @@ async def test_a_reply_answers_the_question_it_replies_to_and_no_other(tmp_path:
         await asked(w, step=TWO["together"][1][0], words="rm -r dist")
         questions = [post.id for post in w.chat.platform.log if post.text.startswith("The agent asks for permission")]
         await w.tell("/approve", of=questions[0])
-        await w.until_shown("That request is gone: Withdrawn: rm -r build. Something else is asked now")
+        await w.until_shown("That request is gone: Withdrawn: rm -r build. Another request is open now")
         assert (await open_ones(w)) == ["rm -r dist"]
         await w.tell("/approve", of=questions[1])
         await w.until_shown("also")
@@ -136,7 +136,7 @@ async def open_ones(w: Chat) -> list[str]:
 async def test_where_nothing_is_asked_the_person_is_told_so(tmp_path: Path) -> None:
     async with asking(tmp_path) as w:
         await w.tell("/approve")
-        assert await w.until_shown("nothing") == approving.NOTHING_ASKED
+        assert await w.until_shown("No permission request") == approving.NOTHING_ASKED
         await w.tell("/approve of that")  # words like any other
         await w.until_shown("/approve of that")
 

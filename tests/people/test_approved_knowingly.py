@@ -23,8 +23,8 @@ KEY = "demo:chat:dm"
 NEXT = {"permission": "rm -r /", "input": {"command": "rm -r /"}, "allowed": ["gone"], "denied": ["kept"]}
 ASK = {"permission": "ls", "input": {"command": "ls"}, "allowed": [NEXT], "denied": ["left it"]}
 GONE = "That request is gone"
-UNREAD = "Nothing was allowed or denied: what is asked had not reached you here"
-UNSURE = "Nothing was allowed or denied: whether what is asked reached you here is not known"
+UNREAD = "Nothing was allowed or denied: the request had not reached you here"
+UNSURE = "Nothing was allowed or denied: it is not known whether the request reached you here"
 
 
 async def items(w: Chat, session: str = KEY) -> dict[str, Json]:
@@ -236,7 +236,7 @@ async def test_a_reply_to_what_nobody_knows_allows_nothing(tmp_path: Path) -> No
     async with Chat(tmp_path) as w:
         await asked(w, NEXT)
         await w.tell("/approve", of="some other message")
-        assert "what you reply to is not known here" in await answer_to_last(w)
+        assert "the message that you replied to is not known here" in await answer_to_last(w)
         assert (await items(w))["rm -r /"]["state"] == "open"
 
 
@@ -259,7 +259,7 @@ async def test_over_the_api_a_text_allows_only_what_its_view_had_shown(tmp_path:
             await until(is_answered)
             return done(await w.entries("s"))[0]
 
-        assert "say that you mean it, like /approve 1" in await told("/approve", None)
+        assert "confirm it with its number, like /approve 1" in await told("/approve", None)
         assert (await told("/approve", first["born"] - 1)).startswith(UNREAD)
         assert (await told("/approve", rev)).startswith("Allow once: ls")
         await until_open(w, "rm -r /", "s")

@@ -32,7 +32,7 @@ from markdown_it.token import Token
 MOST = 100_000
 """Longer texts (characters) go as plain text: no platform shows so long a formatted one."""
 DEEPEST = 40
-"""Levels of blocks in each other; a list is two."""
+"""Deepest nesting of blocks that is read as Markdown; a list counts as two levels."""
 
 _LANGUAGE = re.compile(r"[\w+#.-]{1,20}")
 _EXTRA = "cells"
@@ -89,7 +89,7 @@ def spell_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: b
 
 
 def nowhere(address: str) -> bool:
-    """Whether an address can be followed, where none can."""
+    """For `spell_links`: a place where no link can be followed."""
     return False
 
 

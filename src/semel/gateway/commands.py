@@ -246,7 +246,7 @@ class Commands:
             return _fixed(now.row.agent, kind, model)
         current, offered = choices(now.about, kind)
         if not offered:
-            return f"The agent has told of no {kind}s" + (" yet: say something first." if now.last is None else ".")
+            return f"The agent has reported no {kind}s" + (" yet: say something first." if now.last is None else ".")
         if not one.argument:
             return "\n".join([f"{kind.capitalize()}s:", *(f"{'*' if id == current else '-'} {id}" for id in offered)])
         wanted = named(one.argument, offered)
@@ -264,7 +264,7 @@ class Commands:
         status = await self.deeds.answer(one.key, choice.item, choice.option, _who(one), told=True, given=given)
         if status == "answered":
             return choice.said
-        return "That request is gone: somebody answered it already, or it was withdrawn. Nothing was changed by this."
+        return "That request is gone: somebody answered it already, or it was withdrawn. Your answer changed nothing."
 
     async def _told(self, one: Row) -> str:
         return str(one.argument)

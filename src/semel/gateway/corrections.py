@@ -11,7 +11,7 @@ from semel.ledger.speak import is_local
 
 
 class Corrections:
-    """Of one turn. `asked`: an earlier attempt of its root may have been asked already."""
+    """The corrections of one turn. `asked`: an earlier attempt of its root was already asked to correct a text."""
 
     def __init__(self, asked: bool) -> None:
         self.asked = asked
@@ -22,12 +22,12 @@ class Corrections:
         return bool(problems) and not self.asked and end.stop in ("end_turn", "max_tokens")
 
     def ask(self, problems: Sequence[Problem]) -> None:
-        """It is asked."""
+        """Note that the agent is asked now, and for what reasons."""
         self.asked = True
         self._reasons = [problem.reason for problem in problems]
 
     def notice(self, problems: Sequence[Problem], home: str | None) -> show.Notice | None:
-        """What people at home are told of what was held back since, or was not corrected; None: they see it there."""
+        """The notice for a chat about texts still held back; None if there are none, or no chat is the home."""
         reasons = [problem.reason for problem in problems] or self._reasons
         if not reasons or home is None or is_local(home):
             return None

@@ -182,7 +182,7 @@ class Gateway(Views, Sessions, Archive):
             done = await self.record.write(restored.settle)
             if done is not None:
                 log.warning(
-                    "the ledger was put back from a copy: what may have happened since is not done again",
+                    "the ledger was restored from a copy: nothing is repeated that may have happened since",
                     copied=restored.utc(done.copied), parts=done.parts, unanswered=done.unanswered,
                 )  # fmt: skip
         before = await self.record.read(restored.last)

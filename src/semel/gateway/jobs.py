@@ -217,8 +217,8 @@ class Jobs:
         )
         if doubtful:
             text = (
-                f"It is not known what became of `{row.command}` (background job {row.run}{name}): the ledger was put "
-                "back from a copy that was made before it ended. It may have run to its end."
+                f"It is not known how `{row.command}` ended (background job {row.run}{name}): the ledger was restored "
+                "from a copy that was made before it ended. The command may have finished."
             )
         await self._report(
             row.key, "exec.lost", text, key=f"{row.run}:exec.lost", data={"run": row.run, "running": False},

@@ -1,4 +1,4 @@
-"""What an agent remembers of its lost attempts, and nobody was shown: recorded and shown like any other (Laws 6, 9).
+"""Record and show what an agent remembers of its lost attempts and nobody was shown (Laws 6, 9).
 
 A history is compared with what people were shown, text by text (`semel.law.recall`). What it adds becomes entries; the
 last of it is partial, unless it is known that the turn had ended: nobody knows whether it was to go on. Tool calls that

@@ -1,4 +1,4 @@
-"""What every run needs, and what is put between the signals of its agent."""
+"""The collaborators of a run (`Deps`), its queue markers and its exceptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def resolve(marks: Sequence[Mark]) -> None:
 
 
 class Withdrawn:
-    """A prompt that was to be written was not: it need not be answered."""
+    """Signal: a queued prompt was withdrawn before it was written to the agent, so no answer to it comes."""
 
 
 class Lost(Exception):

@@ -200,7 +200,7 @@ class Speech:
         return [*(self._replaced(new, n) for n in sorted(shown)), *previews]
 
     def _replaced(self, block: Block, slot: int) -> show.Op:
-        """A part that was shown is this now; nothing, where the new text has no such part."""
+        """Replace a previewed part by its new text; by an empty text if the new block has no such part."""
         part = next((part for part in block.at_home() if part.slot == slot), None)
         if part is None:
             part = HomePart(slot, Hold(()))

@@ -31,15 +31,15 @@ Reply = int | Literal["unknown", "elsewhere"] | None
 """What an answer replies to: the notice of a request, as its seq; something that nobody can find; what another session
 asks that is at home in the same chat; None: nothing, or something that is no request."""
 
-NOTHING_ASKED = "The agent asks for nothing here now."
+NOTHING_ASKED = "No permission request is open here."
 GONE = "That request is gone"
 NOTHING_DONE = "Nothing was allowed or denied"
 UNKNOWN_REPLY = (
-    f"{NOTHING_DONE}: what you reply to is not known here. Answer with the number that stands beside the "
-    "option you mean, like /approve N."
+    f"{NOTHING_DONE}: the message that you replied to is not known here. Answer with the number of the "
+    "option that you mean, like /approve N."
 )
-REPLY_ELSEWHERE = f"{NOTHING_DONE}: another conversation asks that, and is answered on the page."
-OTHER_NOTICE = "What you reply to asks nothing. To answer what is asked now, reply to that."
+REPLY_ELSEWHERE = f"{NOTHING_DONE}: that request belongs to another conversation. Answer it on the page."
+OTHER_NOTICE = "The message that you replied to is no open request. To answer an open one, reply to it."
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _by_number(posed: Sequence[Posed], writing: Writing, allow: bool, number: in
     own = [one for one in meant if not one.elsewhere]
     if any(one.elsewhere and one.state == "open" and has_reached(one, writing) for one in meant):
         return (
-            f"{REPLY_ELSEWHERE} To answer what is asked here under that number, reply to it."
+            f"{REPLY_ELSEWHERE} To answer this conversation's request with that number, reply to it."
             if own
             else REPLY_ELSEWHERE
         )
@@ -187,23 +187,23 @@ def _gone(one: Posed | None, posed: Sequence[Posed]) -> str:
         return f"{told} {NOTHING_ASKED}" if one is not None else NOTHING_ASKED
     if one is None:
         return _unread(waiting[-1])
-    return f"{told} Something else is asked now: read it, then answer it with its own number."
+    return f"{told} Another request is open now: read it, then answer it with its own number."
 
 
 def _unread(one: Posed) -> str:
     settled = all(part.state in ("queued", "sending", "sent") and not part.failed for part in one.parts)
     if settled:
-        why = "what is asked had not reached you here when your answer was heard. Read it, then answer it"
+        why = "the request had not reached you here when your answer arrived. Read it, then answer it"
     else:
-        why = "whether what is asked reached you here is not known. Answer it on the page"
+        why = "it is not known whether the request reached you here. Answer it on the page"
     return f"{NOTHING_DONE}: {why}."
 
 
 def _say_which(posed: Sequence[Posed]) -> str:
     lines = [f"{one.request.first}: {one.request.in_a_line}" for one in posed if not one.elsewhere]
     if len(lines) < len(posed):
-        return f"{NOTHING_DONE}: more than one agent asks here. Reply to what you mean."
-    more = "for more than one thing; say which" if len(lines) > 1 else "for this; say that you mean it"
+        return f"{NOTHING_DONE}: more than one agent asks here. Reply to the request that you mean."
+    more = "for more than one thing; say which" if len(lines) > 1 else "for this; confirm it with its number"
     return "\n".join([f"The agent asks {more}, like /approve {posed[0].request.first}:", *lines])
 
 

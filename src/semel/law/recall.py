@@ -7,8 +7,8 @@ the record has is in it, and none is open. Otherwise the history only adds to wh
 shown is recorded, and the agent is asked to go on.
 
 A history may also end *before* the interrupted turn, since many agents save a prompt only with its answer: then its
-last prompt is an earlier turn's. A short message ("yes") may stand in that one, too, or be the same; taking its answer
-would lose the message and say the old answer twice.
+last prompt is an earlier turn's. That prompt may contain, or equal, a short new message
+("yes"); taking the earlier prompt's answer would lose the new message and repeat the old answer.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from semel.law.stream.evidence import bare
 from semel.law.verbatim import normal
 
 OURS = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)
-GOES_ON = "[semel: your turn goes on"  # what an attempt that resumes is asked with
-LEAST = 12  # visible characters of a message that is known by standing somewhere in another
+GOES_ON = "[semel: your turn goes on"  # how the prompt of a resumed attempt begins
+LEAST = 12  # a message with fewer non-blank characters does not count as known because another text contains it
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _is_said(item: Item) -> bool:
 
 
 def _is_earlier(prompt: Item, behind: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]]) -> bool:
-    """The prompt that was found may be an earlier turn's: it holds what that one asked, and no less."""
+    """Whether the prompt belongs to an earlier turn: it contains a recorded message at least as long as this turn's."""
     if GOES_ON in prompt.text:
         return False
     wanted = next((form for one in asked if (form := normal(one)) and form in normal(prompt.text)), "")
@@ -227,7 +227,7 @@ class _Texts:
         return None
 
     def rest_of(self, text: str) -> str:
-        """What of a message nobody was shown."""
+        """The end of a message that nobody was shown, "" if there is none."""
         form = bare(text)
         for n, one in enumerate(self.shown):
             if self._left(n).startswith(form) and (len(form) >= LEAST or _parts(one.text, self.told[n] + len(form))):
@@ -249,7 +249,7 @@ class _Texts:
         return self.forms[n][self.told[n] :]
 
     def _row(self, first: int, form: str) -> list[tuple[int, int]]:
-        """The texts, from this one on, that a message begins with: which, and how many characters of each."""
+        """The shown texts, from number `first` on, with which the message begins: (number, characters) of each."""
         row, at = [], 0
         for n in range(first, len(self.forms)):
             known = self._left(n)
@@ -265,13 +265,13 @@ def _size(row: Sequence[tuple[int, int]]) -> int:
 
 
 def _split(text: str, visible: int) -> tuple[str, str]:
-    """The text up to so many visible characters, and what stands behind them from the next visible one on."""
+    """Split a text before its non-blank character number `visible`, counted from 0."""
     places = [n for n, char in enumerate(text) if not char.isspace()]
     at = places[visible] if visible < len(places) else len(text)
     return (text, "") if at == len(text) else (text[:at], text[at:])
 
 
 def _parts(text: str, visible: int) -> bool:
-    """Whether no word goes on behind so many visible characters."""
+    """Whether a cut after the first `visible` non-blank characters does not fall inside a word."""
     head, rest = _split(text, visible)
     return not (head[-1:].isalnum() and rest[:1].isalnum())

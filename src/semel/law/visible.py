@@ -20,13 +20,13 @@ def visible(text: str) -> str:
 
 
 def visible_within(text: str, fits: bool) -> str:
-    """The same; where that would be too long (`fits` is false), one U+FFFD for each, which no text is longer by."""
+    """The same; if that would be too long (`fits` is false), each becomes one U+FFFD, so the text gets no longer."""
     return visible(text) if fits else _CONTROL.sub(_REPLACEMENT, text.replace("\r\n", "\n"))
 
 
 def escaped(json: str) -> str:
     """The same JSON, all of it visible: `json.dumps` leaves C1 controls (U+009B begins a sequence, as ESC [ does) and
-    bidirectional overrides as they are. They stand in strings alone, where an escape means the same."""
+    bidirectional overrides as they are. In JSON both occur only inside strings, where an escape means the same."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
 
 

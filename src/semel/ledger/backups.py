@@ -60,7 +60,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup says of itself. Times in ms; `missing`: files that were gone before they could be copied."""
+    """What a backup says of itself. Times in ms. `missing`: files that were gone or damaged before the copy."""
 
     format: int
     semel: str
@@ -197,7 +197,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _sweep(folder: Path) -> None:
-    """What a backup left that was cut off."""
+    """Remove what interrupted backups left."""
     for left in folder.glob(f"{UNFINISHED}*"):
         shutil.rmtree(left)
     for left in (folder / BLOBS).glob(f"{UNFINISHED}*"):
@@ -212,7 +212,7 @@ def _free_name(folder: Path, at: int) -> Path:
 
 @contextmanager
 def failing(folder: Path, kind: type[LedgerError] = BackupFailed) -> Iterator[None]:
-    """The errors of disks and databases, as a person can use them."""
+    """Turn errors of the disk and of SQLite into LedgerErrors that say what to do."""
     full_kind = BackupFull if kind is BackupFailed else kind
     try:
         yield
@@ -316,7 +316,7 @@ def _draft(path: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in it are on the disk."""
+    """Sync a folder, so that the names in it survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -378,7 +378,7 @@ def check_backup(backup: Backup) -> list[tuple[str, int]]:
 
 
 def utc_stamp(at: int) -> str:
-    """The same as a name of a folder."""
+    """Milliseconds since the Unix epoch as a folder name."""
     return time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(at / 1000))
 
 

@@ -113,24 +113,25 @@ class BackupRuns(LedgerError):
 
 
 class NoBackup(LedgerError):
-    """{folder} holds no backup that is whole ({why}). Name a folder that 'semel backup' wrote, or one backup in it."""
+    """{folder} holds no complete backup ({why}). Name a folder that 'semel backup' wrote, or one backup in it."""
 
 
 class BackupDamaged(LedgerError):
-    """The backup {folder} is damaged: {why}. Nothing was changed. Restore another one: they lie beside it."""
+    """The backup {folder} is damaged: {why}. Nothing was changed.
+    If the same folder holds another backup, restore that one."""
 
 
 class LedgerThere(LedgerError):
-    """There is a ledger at {path} already; nothing was changed. To put the backup in its place, which keeps it aside:
+    """There is a ledger at {path} already; nothing was changed. To replace it (the old one is kept beside it), run:
     semel restore --replace {folder}"""
 
 
 class RestoreFailed(LedgerError):
-    """The backup could not be put back into {folder} ({why}). Mend that, and give the same command again."""
+    """The backup could not be restored into {folder} ({why}). Fix that, then run the same command again."""
 
 
 class LedgerRestoring(LedgerError):
-    """Putting back the ledger {path} was cut off. Finish it: give the same 'semel restore' command again."""
+    """A restore of the ledger {path} was interrupted. To finish it, run the same 'semel restore' command again."""
 
 
 class BackupNewer(LedgerError):

@@ -1,7 +1,7 @@
-"""What answers a turn: the evidence that its end is no silence (Law 12).
+"""The evidence that the person who waited can see a turn's end (Law 12).
 
-A turn that ends without anything that its person can see is told as such (`turn.empty`), so each finished turn names
-what they can see of its end:
+If a turn would end without anything that they can see, a notice says so (`turn.empty`). So each finished turn names
+what they can see:
 
 - `said`, `asked`, `echo`: the claim of words of its agent at home, of a question, or of words that were shown before;
 - `recorded`: such a claim, where the home is a chat on no channel that is configured: only the transcript has it;
@@ -54,7 +54,7 @@ def find(tx: Tx, session: Row, turn: Row) -> Evidence | None:
 
 
 def find_quiet(tx: Tx, turn: Row) -> Evidence | None:
-    """That it may end without a word: nobody waits, only heartbeats asked for it, and those say how to stay quiet."""
+    """Evidence of a quiet end, if only heartbeats asked for the turn; None otherwise."""
     if not tx.value("turn_asked_by_heartbeats", turn=turn.id):
         return None
     quiet = tx.value("claim_quiet", root=turn.root, reason=speak.QUIET)

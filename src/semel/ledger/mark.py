@@ -27,7 +27,7 @@ class Mark:
     commits: int
 
     def is_ahead_of(self, other: Mark) -> bool:
-        """Whether the other one, of the same ledger, knows less."""
+        """Whether the other mark, of the same ledger, is of an earlier commit or incarnation."""
         return (self.incarnation, self.commits) > (other.incarnation, other.commits)
 
 

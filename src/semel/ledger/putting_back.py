@@ -112,7 +112,7 @@ def _copy_tokens(backup: Backup, data_dir: Path) -> tuple[str, ...]:
 
 
 def _copy_ledger(backup: Backup, ledger: Path, fresh: Path) -> None:
-    """The backup's ledger beside the old one. Its lives are counted on from the old one's."""
+    """Copy the backup's ledger beside the old one. Its incarnation number continues from the old ledger's."""
     for suffix in ("-wal", "-shm", "-journal"):
         fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
     copy_file(backup.folder / LEDGER_FILE, fresh)
@@ -156,7 +156,7 @@ def _switch(ledger: Path, fresh: Path, clock: Callable[[], int]) -> Path | None:
 
 
 def _aside(flag: Path) -> Path | None:
-    """Where a run that was cut off was putting the old ledger."""
+    """The folder into which an interrupted run was moving the old ledger, if the flag file names one."""
     try:
         return flag.parent / str(json.loads(flag.read_text("utf-8"))["aside"])
     except (OSError, ValueError, LookupError, TypeError):

@@ -22,7 +22,7 @@ OVER = ("cancelled", "expired")
 """States of a request that nobody answered and nobody can."""
 
 RECENT = 12
-"""So many of the last requests are looked at, to tell an answer that comes late what became of its request."""
+"""How many of the newest requests are searched, so that a late answer is told what became of its request."""
 
 
 def name_request(
@@ -50,7 +50,7 @@ def _posed_in(tx: Tx, session: int) -> list[Posed]:
 
 
 def _answered_before(tx: Tx, session: int) -> set[int]:
-    """Requests that commands name which were heard before, and are not done yet."""
+    """Requests that are named by commands that were heard earlier and are not carried out yet."""
     waiting = [entries.load(one.result) for one in tx.all("commands_open", session=session) if one.name in APPROVALS]
     return {int(one["item"]) for one in waiting if one.get("item") is not None}
 

@@ -1,4 +1,4 @@
-"""A ledger that was put back from a copy tells of the moment of the copy, and more may have happened (Law 14).
+"""Settle a ledger that was restored from a copy: since the copy more may have happened than it knows (Law 14).
 
 `settle` is one transaction, before anything is heard or sent. Nothing that may have happened since the copy is done
 again by itself: what was in line is unknown, what ran or was due to run is over, and people and agents are told once.
@@ -20,9 +20,9 @@ from semel.ledger.views import LIFE_BITS
 KIND = "restored"
 """Of the notices that tell of it."""
 RECENT_MS = 7 * 24 * 3600 * 1000
-"""A chat in which something was said so shortly before the copy is told, even if nothing of it is in doubt."""
+"""A chat with an entry in this time before the copy gets the notice even if nothing there is in doubt."""
 NUMBERS = 10_000
-"""Numbers of permission requests that are left out: people may have been shown them since the copy (Law 13)."""
+"""Option numbers that each session skips: people may have been shown them since the copy (Law 13)."""
 PAGE = 1000  # sessions settled at a time
 
 
@@ -59,7 +59,7 @@ def is_copy(tx: Tx) -> bool:
 
 
 def last(tx: Tx) -> int:
-    """When it was put back last (ms): what people did before that may have been answered. 0: never."""
+    """When the last restore was settled (ms), 0 if never: what people did before may already have been answered."""
     row = tx.one("restore_last")
     return 0 if row is None else int(row.at)
 
@@ -118,7 +118,7 @@ def _doubt_parts(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> None:
         move = Move.of(row)
         for event in law.doubted(move.state):
             move.take(event)
-        move.due, move.error = tx.now, f"the ledger was put back from a copy of {utc(since)}: it may have left since"
+        move.due, move.error = tx.now, f"the ledger was restored from a copy of {utc(since)}: this may be sent already"
         moves.write(tx, move)
         doubts.setdefault(row.session, _Doubt()).parts += move.says
 
@@ -210,21 +210,21 @@ def _tell_session(tx: Tx, row: Row, since: int, doubt: _Doubt, homes: set[str]) 
 def notice(since: int, now: int, parts: int, unanswered: int, held: int = 0) -> str:
     """What a session is told. It is not known what happened after the copy, so nothing is said of it but that."""
     lines = [
-        f"The record was put back on {utc(now)} to what it was on {utc(since)}. "
-        "What was said here in between may be missing from it."
+        f"On {utc(now)} the record of this conversation was put back to its state of {utc(since)}. "
+        "Messages from between these times may be missing from it."
     ]
     if parts:
         lines.append(
             f"{_many(parts, 'message')} may have reached you already and {'is' if parts == 1 else 'are'} not "
-            "sent again unchecked."
+            "sent again without a check."
         )
     if unanswered:
         lines.append(
             f"{_many(unanswered, 'request')} may have been answered already and "
-            f"{'is' if unanswered == 1 else 'are'} not taken up again: ask again if there is no answer."
+            f"{'is' if unanswered == 1 else 'are'} not started again: if you got no answer, ask again."
         )
     if held:
-        lines.append(f"{_many(held, 'message')} that waited for a decision may have been sent meanwhile.")
+        lines.append(f"{_many(held, 'message')} that had been held for a decision may have been sent in the meantime.")
     return " ".join(lines)
 
 

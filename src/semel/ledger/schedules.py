@@ -179,7 +179,7 @@ def _missed(name: str, policy: str, what: Firings) -> str:
         return ""
     if what.doubtful:
         many = f"{'more than ' if what.more else ''}{what.missed} firing{'s' if what.missed > 1 else ''}"
-        return f"Schedule {name}: {many} may have happened before the ledger was put back; none is made up for."
+        return f"Schedule {name}: {many} may have happened before the ledger was restored; they are not caught up on."
     many = f"{'more than ' if what.more else ''}{what.missed} firing{'s were' if what.missed > 1 else ' was'} missed"
     return f"Schedule {name}: {many}; " + ("one makes up for all." if policy == "once" else "they are skipped.")
 

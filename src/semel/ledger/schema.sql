@@ -132,7 +132,7 @@ CREATE TABLE turn(
   stopped TEXT,                    -- who wanted it stopped, while it ran
   joined INTEGER,                  -- the newest claim when another prompt joined it last
   corrected INTEGER,               -- the newest claim when its agent was asked to correct what was held back
-  stop_seq INTEGER,                -- the entry by which whoever is at home did; NULL: they have to be told
+  stop_seq INTEGER,                -- the entry by which the person at home stopped it; NULL: the home has to be told
   evidence TEXT CHECK(evidence IN ('said', 'asked', 'echo', 'recorded', 'notice', 'stopped', 'quiet', 'deleted',
     'imported')),
   evidence_row INTEGER,            -- what its person can see of its end (Law 12): a claim; an entry's seq (notice, stopped)

@@ -76,7 +76,7 @@ def _finish(db: apsw.Connection, target: Path, at: int) -> Snapshot:
 
 @contextmanager
 def _told_by_the_system(db: apsw.Connection) -> Iterator[None]:
-    """Where the disk is what failed, the system's own error says how."""
+    """Raise SQLite's I/O errors as the OSError behind them."""
     try:
         yield
     except apsw.IOError as fault:

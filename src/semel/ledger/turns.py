@@ -88,7 +88,8 @@ class Later:
 
 @dataclass(frozen=True)
 class Stop:
-    """Who stopped a turn. `seq`: the entry by which whoever is at home did it: they have their answer, or know."""
+    """Who stopped a turn. `seq`: the entry by which the person at its home stopped it; None if nobody there did,
+    so that the home has to be told."""
 
     by: str
     seq: int | None = None

@@ -21,8 +21,8 @@ class Utterance:
     """One said claim of an agent.
 
     `home`: it was said at its session's home. `cut`: its attempt ended before it did. `superseded`: a later attempt
-    said it anew, in full. `fate`: where no part has to leave for its destination, the commit is the arrival; "unsent":
-    it was shown on a page, and no part of it was ever made. `files`: the names of what it carried.
+    said it anew, in full. `fate`: "arrived" at once if its destination needs no sending (page, terminal); "unsent":
+    it was only shown on a page, and no part was ever made. `files`: the names of what it carried.
     """
 
     claim: int

@@ -159,15 +159,15 @@ def _turn(tx: Tx, number: int) -> list[Json]:
 
 
 _EVIDENCE = {
-    "said": "c{}, words of its agent",
+    "said": "c{}, a text of the agent",
     "asked": "c{}, a question of its agent",
     "echo": "c{}, an echo of words that were shown",
-    "recorded": "c{}, words that stand in the transcript: no channel that is configured leads to its home",
+    "recorded": "c{}, a text that only the transcript has: its home is on no configured channel",
     "notice": "the notice in entry {}",
-    "stopped": "nothing: whoever is at home stopped it, in entry {}",
+    "stopped": "nothing: the person at its home stopped it, by entry {}",
     "quiet": "nothing: only a heartbeat asked, and it may end without a word",
     "deleted": "nothing: its session was deleted",
-    "imported": "what is told elsewhere: it was imported",
+    "imported": "nothing here: the turn was imported",
 }
 """What its person can see of a turn's end (`semel.ledger.evidence`)."""
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 app = typer.Typer(
     help="A gateway between people and AI agents: every message recorded once, shown once, "
     "never sent twice, never silently lost.",
-    epilog="Start it with: semel up. Everything else talks to the gateway that runs.",
+    epilog="Start it with: semel up. Most other commands talk to the running gateway; restore needs it stopped.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -13,16 +13,16 @@ from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.out import as_json, complain, remark
 from semel.faces.config import locate
 
-AT_START = "at the next start: what may have left since is looked for or held, nothing is asked again, people are told"
+AT_START = "at the next start, messages that may have been sent since are looked up or held, and no turn is run again"
 
 
 @app.command()
 def backup(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="[DIR]", help="The folder of backups. Default: the data directory's name, -backups."),
+        typer.Argument(metavar="DIR", help="The folder for backups. Default: the data directory's path + -backups."),
     ] = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="With the token files of the data directory.")] = False,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Include the token files of the data directory.")] = False,
     keep: Annotated[
         int | None,
         typer.Option("--keep", metavar="N", min=1, help="Remove older backups in DIR: only the newest N stay."),
@@ -43,7 +43,7 @@ def backup(
     data, ledger = locate(config, data_dir)
     target = folder if folder is not None else data.with_name(f"{data.name}-backups")
     if target.expanduser().absolute().is_relative_to(data):
-        complain(f"{target} lies in the data directory {data}, which it is to save: choose a folder outside of it")
+        complain(f"{target} lies in the data directory {data} that it would back up: choose a folder outside")
         raise typer.Exit(2)
     made = make_backup(ledger, data, target, semel=__version__, clock=now_ms, tokens=tokens)
     manifest = made.manifest
@@ -57,9 +57,9 @@ def backup(
         for path in removed:
             remark(f"removed: {path}")
     if manifest.missing:
-        complain(f"{len(manifest.missing)} files were not there any more, and are not in the backup")
+        complain(f"{len(manifest.missing)} files were missing or damaged, and are not in the backup")
     if manifest.broken:
-        complain(f"these laws are broken in the ledger, and so in the backup: {', '.join(manifest.broken)}")
+        complain(f"the ledger, and so the backup, breaks these books of `semel doctor`: {', '.join(manifest.broken)}")
         raise typer.Exit(1)
 
 
@@ -84,9 +84,9 @@ def restore(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Put a backup back. The gateway must not run; a command that was cut off is given again.
+    """Restore a backup. The gateway must not run. If this command is interrupted, run it again.
 
-    The next start sends nothing on a guess: what may have happened since the backup is not done again by itself.
+    At the next start nothing is sent or run again by itself if it may have happened since the backup.
     """
     from semel.ledger.backups import utc
     from semel.ledger.putting_back import put_back, treat_as_put_back
@@ -118,4 +118,4 @@ def restore(
     if aside is not None:
         remark(f"the ledger that was there is kept in {aside}")
     remark(AT_START)
-    remark("people who were removed since are known again: see `semel people list`")
+    remark("people who were removed since the backup may talk again: check `semel people list`")

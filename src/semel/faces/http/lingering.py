@@ -38,7 +38,7 @@ class LingeringTransport:
         self._transport.resume_reading()
 
     def discard(self, data: bytes) -> None:
-        """It came after the end."""
+        """Drop bytes that came after the last answer; close the connection when there are too many."""
         self._discarded += len(data)
         if self._discarded > MAX_DISCARDED_BYTES:
             self._transport.close()

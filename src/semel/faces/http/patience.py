@@ -200,9 +200,7 @@ def peer_of(host: str) -> str | None:
 
 def _too_slow() -> bytes:
     """408, outside of the protocol's own state: the request that is cut off gets no other answer."""
-    answer = Problem(
-        "too-slow", "The request came too slowly, or not as a whole. Nothing of it was accepted."
-    ).response()
+    answer = Problem("too-slow", "The request came too slowly or incompletely. Nothing of it was accepted.").response()
     head = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
     fields = b"".join(b"%s: %s\r\n" % field for field in answer.raw_headers)
     return head + fields + b"\r\n" + bytes(answer.body)

@@ -28,7 +28,7 @@ class Block(Node):
         self.sealed = False  # it is known to have been streamed to its end
         self.whole = Section()  # a thought's chunks (a message's are not kept)
         self.section = self.whole  # a thought's chunks since the last one of newlines only, or its beginning
-        self.leads: frozenset[str] = frozenset()  # first letters that are looked at closely in the whole block
+        self.leads: frozenset[str] = frozenset()  # first letters of chunks that leave the fast path, in the whole block
         self.alert: frozenset[str] = frozenset()  # the same now: in this section, too
         self.blank = True  # nothing but white space so far
         self.calm = True  # nothing is being compared: chunks are plain concatenation
@@ -60,7 +60,7 @@ class Block(Node):
                 self.section.append(text)
 
     def restart(self, text: str) -> None:
-        """The text is another one now."""
+        """Replace the text; forget the chunks it came in."""
         self.pieces, self.size, self.held = ([text] if text else []), len(text), None
         self.whole = self.section = Section()
         if self.kind == THOUGHT and text:

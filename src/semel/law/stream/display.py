@@ -27,7 +27,7 @@ def display(text: str) -> str:
 
 
 class Display:
-    """An output that grows. In whatever pieces it comes, it is displayed as the whole would be."""
+    """A growing output. The result does not depend on how the text is cut into chunks."""
 
     def __init__(self) -> None:
         self._settled = 0  # characters that cannot change any more
@@ -39,7 +39,7 @@ class Display:
         return f"<Display {self._settled}+{len(self._line)} characters, column {self._column}>"
 
     def feed(self, text: str) -> tuple[int, str]:
-        """The output goes on: (how many characters of what was displayed stay, what stands behind them now)."""
+        """Append output. Returns (how many displayed characters stay, the text that follows them now)."""
         before, settled = self._line, list[str]()
         first = self._settled
         text, self._cut = self._cut + text, ""
@@ -70,7 +70,7 @@ class Display:
         self._settled += len(text)
 
     def _control(self, text: str, at: int, settled: list[str]) -> int:
-        """What stands at `at` takes its effect; where the text goes on."""
+        """Apply the control character or escape sequence at `at`; return the index after it."""
         match text[at]:
             case "\r":
                 self._column = 0

@@ -34,7 +34,7 @@ def telling(text: str, length: int = 8, words: int = 2) -> bool:
 
 
 def is_retold(before: str, after: str, least_glued: int = LEAST_GLUED_CHARS) -> bool:
-    """`after`, right behind `before`, begins with all of it: by its wording alone, is that a re-delivery?"""
+    """Whether wording alone proves a re-delivery: `after` follows `before` directly and begins with all of it."""
     least = least_glued if is_glued(before, after) else LEAST_RETRY_CHARS
     return len(before) >= least and telling(before)
 

@@ -52,14 +52,14 @@ def replace_streamed_text(update: Mapping[str, Any], text: str) -> Json:
 
 
 def scrub_update(update: Mapping[str, Any]) -> Json:
-    """An update without halves of surrogate pairs but for the text that streams: there the fold joins them."""
+    """Replace halves of surrogate pairs everywhere but in the streamed text, where the fold joins them."""
     text = find_streamed_text(update)
     scrubbed: Json = scrub(update)
     return scrubbed if text is None or not has_half(text) else replace_streamed_text(scrubbed, text)
 
 
 class Halves:
-    """The halves that wait, by stream: a chunk's kind, or a tool call's id. Each with the update that it ended."""
+    """Unpaired halves by stream (a chunk's kind, or a tool call's id), each with the update whose text ended in it."""
 
     __slots__ = ("waiting",)
 
@@ -85,7 +85,7 @@ class Halves:
         return replace_streamed_text(update, scrub(whole))
 
     def give_up(self, update: Mapping[str, Any] | None = None, tools_only: bool = False) -> Iterator[Json]:
-        """What to say for the halves that get no pair once `update` comes; all of them (or of tool calls) if None."""
+        """Updates that show U+FFFD for the halves that `update` leaves unpaired; for all (or `tools_only`) if None."""
         for stream, (_, last) in list(self.waiting.items()):
             if tools_only and stream in CHUNKS:
                 continue

@@ -175,20 +175,20 @@ class Output:
         return Change(text)
 
     def extend(self, text: str) -> Change:
-        """More of the text that stands, as a chunk of its own source."""
+        """Append a further chunk from the source of the present text."""
         self.append(text)
         self.snapshot = ""
         return Change(text)
 
     def is_contradicted_by(self, delta: str) -> bool:
-        """Is what stands from a poorer source than deltas, and is this first delta not its beginning?"""
+        """Whether the present text comes from a poorer source than deltas and does not begin with this first delta."""
         if not self.total or self.seen or self.rank >= DIRECT:
             return False
         known = self._known(0, len(delta))
         return known is not None and not delta.startswith(known)
 
     def restart(self, delta: str) -> Change:
-        """The first delta of a stream that is richer than what stands."""
+        """Replace the text by the first delta of a richer source."""
         self.replace(delta)
         self.seen, self.rank, self.snapshot = self.total, DIRECT, ""
         return Change(delta, True)

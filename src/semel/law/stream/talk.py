@@ -9,8 +9,8 @@ in one chunk, the copy is folded into the block.
 Thoughts are where adapters tell things twice (summaries: first in tokens, then whole), where no chat is told anything,
 and where a copy has no other sign than its chunk. So a thought's copy is taken for one below the lengths of `evidence`,
 too, if it is all of the thought (or of its latest section), in one chunk after several, and nothing follows it: it is
-held, and is said after all if the thought goes on behind it. An honest thought would have to be the same words twice
-and nothing else, and its agent would have to hand over the second half at one stroke after the first in pieces.
+held, and is said after all if the thought goes on behind it. It could go wrong only for a thought that consists
+of the same words twice and nothing else, and whose second half comes in one chunk after a first half in several.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class Talk:
         return []
 
     def _settle(self, block: Block, text: str = "") -> list[Op]:
-        """What was held is a copy if nothing follows it, or a new section (behind an empty line); else it is said."""
+        """Decide on the held chunk: a copy if nothing follows, or a new section (after an empty line); else text."""
         if block.held is None:
             return []
         (copy, new), block.held = block.held, None
@@ -376,7 +376,7 @@ class Talk:
             void.clear()
 
     def settle(self) -> list[Op]:
-        """Nothing follows for now what was taken for a copy."""
+        """Nothing follows the held chunk for now: it counts as a copy."""
         block = self.open[THOUGHT]
         return self._settle(block) if block is not None else []
 

@@ -149,8 +149,8 @@ SELECT root, count(*) AS attempts, sum(state <> 'lost') AS standing FROM turn
 GROUP BY root HAVING count(*) > 3 OR sum(state <> 'lost') > 1
 
 -- name: book_answered
--- a finished turn names what its person can see of its end, and that stands behind all that asked for it; a quiet end
--- is a heartbeat's, or that of a session that was deleted, or of a turn that was imported, which nobody here asked for
+-- a finished turn names a claim or entry that its person can see, later than every message that asked for the turn; only
+-- a heartbeat's turn, a turn of a deleted session and an imported turn may end with nothing to see
 SELECT t.id AS turn, t.state, t.evidence, t.evidence_row FROM turn t JOIN session s ON s.id = t.session
 LEFT JOIN claim c ON c.id = t.evidence_row AND c.root = t.root AND t.evidence NOT IN ('notice', 'stopped')
 LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
@@ -168,7 +168,7 @@ WHERE t.state IN ('done', 'failed', 'cancelled') AND NOT coalesce(CASE
 END, 0)
 
 -- name: book_answered_there
--- and where its person is at home in a chat it has left for there; if all of it was refused, a notice says so
+-- and if the session's home is a chat, what the turn names has parts for that chat; if all were refused, a notice says so
 SELECT t.id AS turn, t.state, t.evidence, o.id AS claim FROM turn t JOIN session s ON s.id = t.session
 LEFT JOIN entry n ON n.session = t.session AND n.seq = t.evidence_row AND t.evidence = 'notice'
 LEFT JOIN claim c ON c.id = iif(t.evidence = 'notice', n.claim, t.evidence_row) LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
@@ -179,7 +179,7 @@ WHERE t.evidence IN ('said', 'asked', 'echo', 'notice') AND instr(s.home, ':') >
     WHERE p.claim = o.id AND (d.seq <= s.erased OR d.more ->> 'part' = p.id))
 
 -- name: book_restored
--- of what was in line or ran when the ledger was put back, nothing leaves undoubted or runs on. To be in doubt counts as an attempt
+-- after a restore, no part that the copy had in line is sent unless it was marked as doubtful (which counts as an attempt), and no turn of it still runs
 SELECT r.incarnation, p.id AS part, NULL AS turn, p.state FROM restore r JOIN part p ON p.id <= r.part
 WHERE p.state IN ('queued', 'sending') AND p.attempts = 0 AND p.marked = 0
 UNION ALL

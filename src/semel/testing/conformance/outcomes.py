@@ -1,4 +1,4 @@
-"""What `send` says of an attempt is held against what became of it.
+"""Check that the outcome which `send` reports for an attempt is true.
 
 A channel's own mistake here is the one that no gateway can mend: NotSent for what the platform took shows it twice, a
 Receipt or Rejected for what it did not take loses it, and Unknown where the platform settled it holds what could have
@@ -73,7 +73,7 @@ def _answered(rig: Rig) -> list[Case]:
 
 
 def _errors(rig: Rig) -> list[Case]:
-    """5xx. Whatever stands before a platform answers so after the platform took the message, too."""
+    """5xx: a proxy in front of the platform may send it even after the platform took the message."""
     found = []
     for status in SERVER_ERRORS:
         if status in rig.not_accepted:
