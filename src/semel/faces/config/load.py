@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from semel.gateway.settings import (
 )
 from semel.law.walltime import read_hours
 
+MAX_HOST_CHARS = 253  # of a name in the DNS
 DEMO = (sys.executable, "-m", "semel.agents.demo")
 
 
@@ -95,8 +97,8 @@ def load(
 
 def _address(listen: str) -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f'listen is {listen!r}, and should be host:port, like "127.0.0.1:8420"')
+    if not colon or len(host) > MAX_HOST_CHARS or re.fullmatch("[0-9]{1,5}", port) is None or int(port) > 65535:
+        raise ConfigError(f'listen is {listen[:100]!r}, and should be host:port, like "127.0.0.1:8420"')
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
