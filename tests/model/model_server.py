@@ -27,6 +27,7 @@ class Answer:
     thought  what it thinks first
     refusal  instead of a text: words of the model in OpenAI's own field, piece by piece
     stop     "stop", "length" or "filter"
+    word     the reason for the end in the server's own word, whatever `stop` is
     status   of the HTTP answer; not 200: `body` and `retry_after` go with it
     junk     instead of all events: the data of one that is no answer; empty: no event at all
     cut      after the chunks, instead of an end: the connection is reset, closed cleanly, or an error event comes;
@@ -39,6 +40,7 @@ class Answer:
     thought: str = ""
     refusal: Sequence[str] = ()
     stop: Literal["stop", "length", "filter"] = "stop"
+    word: str | None = None
     status: int = 200
     body: Json = field(default_factory=dict)
     retry_after: str | None = None
@@ -241,7 +243,7 @@ def _completions(answer: Answer, model: str) -> Iterator[str]:
                                      "function": {"name": name, "arguments": raw[:5]}}]})  # fmt: skip
         yield chunk({"tool_calls": [{"index": n, "function": {"arguments": raw[5:]}}]})
     finish = {"stop": "tool_calls" if answer.calls else "stop", "length": "length", "filter": "content_filter"}
-    yield chunk({}, finish[answer.stop])
+    yield chunk({}, answer.word or finish[answer.stop])
     used = {"prompt_tokens": answer.usage[0], "completion_tokens": answer.usage[1], "total_tokens": sum(answer.usage)}
     yield _sse({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [],
                 "usage": used})  # fmt: skip
@@ -282,7 +284,7 @@ def _messages(answer: Answer, model: str) -> Iterator[str]:
                     delta={"type": "input_json_delta", "partial_json": json.dumps(arguments)})  # fmt: skip
         yield event("content_block_stop", index=index + n)
     stop = {"stop": "tool_use" if answer.calls else "end_turn", "length": "max_tokens", "filter": "refusal"}
-    yield event("message_delta", delta={"stop_reason": stop[answer.stop], "stop_sequence": None},
+    yield event("message_delta", delta={"stop_reason": answer.word or stop[answer.stop], "stop_sequence": None},
                 usage={"output_tokens": answer.usage[1]})  # fmt: skip
     yield event("message_stop")
 

@@ -57,6 +57,15 @@ async def test_a_stream_that_broke_off_is_tried_again(tmp_path: Path, provider: 
         assert api.requests[1].talk[-1] == ("user", "Hi")
 
 
+@pytest.mark.parametrize("provider", ["openai-chat", "anthropic"])
+async def test_an_answer_that_the_server_gave_up_is_asked_for_again(tmp_path: Path, provider: str) -> None:
+    answers = [Answer(["It is"], word="abort"), Answer(["It is on."])]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, provider, attempts=2) as w:
+        await w.ask("Hi")
+        told = [e["text"] for e in await w.entries() if e["role"] == "agent" and not e.get("superseded")]
+        assert told == ["It is on."] and len(api.requests) == 2
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_stream_that_broke_off_inside_a_character_is_tried_again(tmp_path: Path, provider: str) -> None:
     answers = [Answer(["Guten Tag, ", "sch\u00f6ne Gr\u00fc\u00dfe."], cut="inside"), Answer(["Guten Tag."])]

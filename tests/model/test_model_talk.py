@@ -82,6 +82,14 @@ async def test_a_limit_and_a_refusal_are_told(tmp_path: Path, provider: str, sto
         assert [word in text for text in await w.texts("s", "notice")] == [True]
 
 
+@pytest.mark.parametrize("provider", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("word", ["eos_token", "eos", "end"])
+async def test_a_servers_own_word_for_a_good_end_ends_the_answer(tmp_path: Path, provider: str, word: str) -> None:
+    async with ModelServer(Answer(["It is on."], word=word)) as api, ModelWorld(tmp_path, api, provider) as w:
+        assert await w.ask("Hi") == ["It is on."]
+        assert len(api.requests) == 1 and await w.texts("s", "notice") == []
+
+
 @pytest.mark.parametrize("provider", ["openai-chat", "openai"])
 @pytest.mark.parametrize("text", ["", "Well: "])
 async def test_a_refusal_in_a_field_of_its_own_is_what_the_model_said(tmp_path: Path, provider: str, text: str) -> None:

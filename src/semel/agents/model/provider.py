@@ -26,6 +26,9 @@ _FAMILIES = {
 }  # fmt: skip
 """Settings of one provider begin with its name."""
 
+ABANDONED = frozenset({"abort", "aborted", "cancel", "cancelled", "canceled"})
+"""Reasons for the end of an answer that the server gave up (vLLM: "abort"): its text is a part."""
+
 
 class Models:
     """Makes the model of one agent. Its HTTP connections are shared by the conversations that hold it."""
@@ -44,11 +47,15 @@ class Models:
 
     def is_whole(self, response: ModelResponse) -> bool:
         """Whether the model ended it. A chat completion that never said why it ended was cut off, though the library
-        takes it for ended well."""
-        if response.finish_reason is None or response.state != "complete":
+        takes it for ended well. Servers have words of their own for a good end ("eos_token")."""
+        if response.state != "complete":
             return False
         told = (response.provider_details or {}).get("finish_reason")
-        return not self._chat or told is not None or response.finish_reason == "content_filter"
+        if isinstance(told, str) and told.lower() in ABANDONED:
+            return False
+        if self._chat:
+            return told is not None or response.finish_reason == "content_filter"
+        return told is not None or response.finish_reason is not None
 
     def without_key(self, text: str) -> str:
         """Some APIs repeat a wrong key in what they answer: nobody is shown it."""
