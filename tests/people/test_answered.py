@@ -54,8 +54,11 @@ async def endings(w: Chat) -> list[tuple[str, str | None]]:
         ['<message to="news">x</message>'],
         ["<internal>nothing to do</internal>"],
         [{"think": "Hm."}],
+        [" \u200b\ufeff\u2060\n"],
+        [call("send_message", text="\u200b\u2060")],
     ],
-    ids=["nothing", "refused text", "refused file", "reaction", "tool elsewhere", "elsewhere", "internal", "thought"],
+    ids=["nothing", "refused text", "refused file", "reaction", "tool elsewhere", "elsewhere", "internal", "thought",
+         "unseen", "unseen by tool"],
 )  # fmt: skip
 async def test_a_turn_without_words_for_its_person_says_so_in_the_chat(tmp_path: Path, steps: list[Any]) -> None:
     async with Chat(tmp_path, destinations=ELSEWHERE) as w:

@@ -14,6 +14,7 @@ from functools import partial
 from semel.gateway.places import HOME, Places
 from semel.law.markup import Internal, Piece, Problem, Reader, Said
 from semel.law.verbatim import Hold, normal
+from semel.law.visible import is_blank
 from semel.ledger import show
 from semel.ledger.speak import Leg, Say
 
@@ -159,7 +160,7 @@ class Speech:
     def _preview(self, block: Block, part: HomePart, text: str) -> list[show.Op]:
         """What may be seen of a part now."""
         ready = part.waiting + text
-        if not part.shown and not ready.strip():
+        if not part.shown and is_blank(ready):
             part.waiting = ready  # blank beginnings are no preview of anything yet
             return []
         if not part.shown and block.previewed:
@@ -228,7 +229,7 @@ class Speech:
                 out.append(show.Block(block.next_slot(), (part,)))
                 continue
             cut = partial and part is final
-            if part.text.strip():
+            if not is_blank(part.text):
                 at_once = any(isinstance(one, HomePart) and one.at_once for one in parts[n:])
                 say = self._say_home(part.text, at_once, last)
                 out.append(show.Block(part.slot, (say,), cut, follows=spoken[0][0] if spoken else None))

@@ -19,6 +19,7 @@ from semel.gateway.rpc import RpcError
 from semel.gateway.settings import AgentSettings
 from semel.gateway.spawns import token_digest
 from semel.law import echo
+from semel.law.visible import is_blank
 from semel.ledger import calls, lookup
 from semel.ledger.speak import Made, Say
 
@@ -260,7 +261,7 @@ def _digest(name: str, arguments: Json) -> bytes:
 
 def _text(arguments: Json, name: str) -> str:
     value = arguments.get(name)
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or is_blank(value):
         raise RpcError("bad-call", f"{name!r} must be a text that is not empty")
     return value
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from semel.law.unseen import is_unseen
+
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _REPLACEMENT = "\ufffd"
 
@@ -22,6 +24,12 @@ def visible(text: str) -> str:
 def visible_within(text: str, fits: bool) -> str:
     """The same; if that would be too long (`fits` is false), each becomes one U+FFFD, so the text gets no longer."""
     return visible(text) if fits else _CONTROL.sub(_REPLACEMENT, text.replace("\r\n", "\n"))
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text is seen: white space, and characters that have neither a shape nor a stand-in."""
+    rest = text.strip()
+    return not rest or (all(sign.isspace() or is_unseen(sign) for sign in rest) and visible(rest) == rest)
 
 
 def escaped(json: str) -> str:
