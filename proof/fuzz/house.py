@@ -15,6 +15,7 @@ from collections.abc import AsyncIterable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from semel.gateway.files import Copies
 from semel.gateway.hub import Hub
 from semel.gateway.inbox import Inbox
 from semel.gateway.incoming import InboxOf
@@ -23,7 +24,6 @@ from semel.gateway.ports import Incoming, Kept, Person, TooLarge
 from semel.gateway.receiving import Receiving
 from semel.gateway.record import Record
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
-from semel.gateway.toolcalls import Copies
 from semel.law.commands import Message
 from semel.ledger.books import audit
 from semel.ledger.sql import Tx

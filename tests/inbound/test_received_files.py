@@ -11,8 +11,8 @@ import pytest
 from inbound_world import ANN, EVE, KEY, Chat, message, until
 
 from semel.gateway import received
+from semel.gateway.files import plain_mime, plain_name
 from semel.gateway.ports import Kept, Offline, TooLarge
-from semel.gateway.receiving import plain_mime, plain_name
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
 

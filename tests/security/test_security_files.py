@@ -15,7 +15,7 @@ from semel.agents.acp.wire import Trace
 from semel.faces.config.load import load
 from semel.faces.run import CannotStart, _prepare, owner_token
 from semel.gateway import files, received
-from semel.gateway.receiving import plain_name
+from semel.gateway.files import plain_name
 
 Json = dict[str, Any]
 

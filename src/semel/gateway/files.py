@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,8 +30,11 @@ from semel.law.unseen import JOINERS, seen
 from semel.law.wellformed import scrub
 
 CHUNK = 1 << 20
+FILE_LIMIT = 50 * 1024 * 1024  # bytes of a file that an agent sends
+NAME = 200  # characters of a name
 DRAFT = ".draft-"
 ID = re.compile(r"[0-9a-f]{64}")
+_MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}")
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,23 @@ class StoreFailed(Exception):
     """The store cannot take or give the file: our fault. The message says what to do."""
 
 
+class Copies:
+    """Files that are copied into the store: from the first byte until the ledger holds them. `kept` were received, and
+    wait for their message."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.open = 0
+        self.kept: Counter[str] = Counter()
+
+    def __enter__(self) -> None:
+        self.begun += 1
+        self.open += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.open -= 1
+
+
 def copy_promised(workspace: Path, wanted: str, store: Path, limit: int) -> Blob:
     """Copy the file `wanted`, a path inside `workspace` (relative to it, or absolute), into `store`.
 
@@ -67,6 +88,39 @@ def copy_promised(workspace: Path, wanted: str, store: Path, limit: int) -> Blob
         os.close(source)
     mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
     return Blob(id, size, seen(scrub(names[-1]), JOINERS) or "file", mime)
+
+
+def plain_name(name: str) -> str:
+    """A file's name as it is recorded: without a directory, without what cannot be seen or hides how a name ends."""
+    bare = seen(scrub(name)).replace("\\", "/").rstrip("/").rpartition("/")[2].strip()
+    if len(bare) > NAME:
+        stem, dot, end = bare.rpartition(".")
+        bare = f"{stem[: NAME - 1 - len(end)]}{dot}{end}" if dot and len(end) <= 16 else bare[:NAME]
+    return bare if bare.strip(".") else "file"
+
+
+def plain_mime(mime: str) -> str:
+    """A media type, without parameters; what is none is that of anything."""
+    bare = mime.partition(";")[0].strip().lower()
+    return bare if _MIME.fullmatch(bare) else "application/octet-stream"
+
+
+def keep_bytes(store: Path, content: bytes) -> None:
+    """Content that is in memory is in the store for good. Raises StoreFailed; then nothing is left behind."""
+    if _is_there(blob_path(store, digest(content)), len(content)):
+        return
+    draft = Draft(store)
+    try:
+        draft.write(content)
+        draft.finish()
+        draft.name()
+    finally:
+        draft.discard()
+
+
+def digest(content: bytes) -> str:
+    """The id of a blob."""
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
 
 
 def open_blob(store: Path, id: str) -> BinaryIO:

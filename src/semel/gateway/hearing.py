@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.clock import Clock
+from semel.gateway.files import Copies
 from semel.gateway.inbox import Inbox
 from semel.gateway.incoming import InboxOf, Judges
 from semel.gateway.keeper import OUTCOMES, Keeper, Status
 from semel.gateway.metric import labelled
 from semel.gateway.ports import Channel
 from semel.gateway.receiving import Receiving
-from semel.gateway.toolcalls import Copies
 from semel.ledger import incoming as rows
 
 Json = dict[str, Any]

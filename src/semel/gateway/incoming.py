@@ -12,10 +12,11 @@ from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from semel.gateway.files import plain_mime, plain_name
 from semel.gateway.inbox import TEXT_LIMIT, Inbox
 from semel.gateway.people import Verdict
 from semel.gateway.ports import Heard, Incoming, Kept, Missing, Person
-from semel.gateway.receiving import Receiving, plain_mime, plain_name
+from semel.gateway.receiving import Receiving
 from semel.law import identity
 from semel.law.busy import Busy
 from semel.law.commands import Message

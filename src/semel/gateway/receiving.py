@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Collection
 from pathlib import Path
@@ -11,19 +10,15 @@ from pathlib import Path
 import structlog
 
 from semel.gateway import files
+from semel.gateway.files import Copies, plain_mime, plain_name
 from semel.gateway.ports import Kept, TooLarge
 from semel.gateway.record import Record
-from semel.gateway.toolcalls import Copies
-from semel.law.unseen import seen
-from semel.law.wellformed import scrub
 from semel.ledger import incoming as rows
 from semel.ledger.errors import LedgerError
 
 log = structlog.get_logger("semel.channels")
 
 PIECE = 1 << 20  # bytes that are written at once
-NAME = 200  # characters of a name
-_MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}")
 
 
 class Receiving:
@@ -92,18 +87,3 @@ class Receiving:
         self.copies.kept[id] -= times
         if self.copies.kept[id] <= 0:
             del self.copies.kept[id]
-
-
-def plain_name(name: str) -> str:
-    """A file's name as it is recorded: without a directory, without what cannot be seen or hides how a name ends."""
-    bare = seen(scrub(name)).replace("\\", "/").rstrip("/").rpartition("/")[2].strip()
-    if len(bare) > NAME:
-        stem, dot, end = bare.rpartition(".")
-        bare = f"{stem[: NAME - 1 - len(end)]}{dot}{end}" if dot and len(end) <= 16 else bare[:NAME]
-    return bare if bare.strip(".") else "file"
-
-
-def plain_mime(mime: str) -> str:
-    """A media type, without parameters; what is none is that of anything."""
-    bare = mime.partition(";")[0].strip().lower()
-    return bare if _MIME.fullmatch(bare) else "application/octet-stream"

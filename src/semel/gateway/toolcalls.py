@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from semel.gateway import files
+from semel.gateway.files import FILE_LIMIT, Copies
 from semel.gateway.places import HOME, Place, Places
 from semel.gateway.record import Record
 from semel.gateway.rpc import RpcError
@@ -24,7 +24,6 @@ from semel.ledger import calls, lookup
 from semel.ledger.speak import Made, Say
 
 Json = dict[str, Any]
-FILE_LIMIT = 50 * 1024 * 1024
 
 
 class Running(Protocol):
@@ -56,23 +55,6 @@ class Asked:
     call: calls.Call
     arguments: Json
     agent: AgentSettings
-
-
-class Copies:
-    """Files that are copied into the store: from the first byte until the ledger holds them. `kept` were received, and
-    wait for their message."""
-
-    def __init__(self) -> None:
-        self.begun = 0
-        self.open = 0
-        self.kept: Counter[str] = Counter()
-
-    def __enter__(self) -> None:
-        self.begun += 1
-        self.open += 1
-
-    def __exit__(self, *_: object) -> None:
-        self.open -= 1
 
 
 class ToolCalls:
