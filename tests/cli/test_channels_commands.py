@@ -55,4 +55,4 @@ def test_a_line_tells_what_an_entry_is_about(more: dict[str, object], told: str)
 
 def test_a_missing_file_is_named_with_its_reason() -> None:
     files = [{"id": "a", "name": "a.txt"}, {"name": "b.mp4", "missing": "too large"}]
-    assert body({"text": "see", "files": files}) == "see\n[file a.txt]\n[file b.mp4 is missing: too large]"
+    assert body({"text": "see", "files": files}) == "see\n[file a.txt, /v1/blobs/a]\n[file b.mp4 is missing: too large]"

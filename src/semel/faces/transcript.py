@@ -78,13 +78,25 @@ def _which(entry: Json) -> str:
 
 
 def body(entry: Json) -> str:
-    """The text, byte for byte (Law 8), and the names of files; a reaction is its emoji."""
-    files = [f"[file {file['name']}{_missing(file)}]" for file in entry.get("files", [])]
+    """The text, byte for byte (Law 8), and a line for each file; a reaction is its emoji."""
+    files = [file_line(file) for file in entry.get("files", [])]
     return "\n".join([part for part in (entry["text"] or entry.get("emoji") or "", *files) if part])
 
 
-def _missing(file: Json) -> str:
-    return f" is missing: {file['missing']}" if file.get("missing") else ""
+def file_line(file: Json) -> str:
+    """A file's name, type and size, and where it is: its address, or its path at the gateway's (docs/api.md)."""
+    if file.get("missing"):
+        return f"[file {file['name']} is missing: {file['missing']}]"
+    where = f"/v1/blobs/{file['id']}" if file.get("id") else str(file.get("uri") or "")
+    size = size_text(int(file["size"])) if file.get("size") else ""
+    return f"[file {', '.join(part for part in (str(file['name']), str(file.get('mime') or ''), size, where) if part)}]"
+
+
+def size_text(count: int) -> str:
+    """A number of bytes, for people."""
+    if count < 1024:
+        return f"{count} B"
+    return f"{round(count / 1024)} KB" if count < 1048576 else f"{count / 1048576:.1f} MB"
 
 
 def stamp(ms: int) -> str:

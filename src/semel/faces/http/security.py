@@ -22,7 +22,7 @@ from semel.faces.http.settings import Node, Settings
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
     "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 """No inline script or style, nothing from elsewhere: what got past the sanitiser still cannot phone home."""

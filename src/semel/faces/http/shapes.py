@@ -188,13 +188,14 @@ class Delivery(Struct, omit_defaults=True):
 
 class File(Struct, omit_defaults=True):
     """A file that was sent or received: `id` is the blob, served at /v1/blobs/{id}. One that is not there has no id,
-    and `missing` says why."""
+    and `missing` says why; one that an agent only linked to has its address, `uri`."""
 
     id: str | None = None
     name: str = ""
     mime: str = "application/octet-stream"
     size: int | None = None
     missing: str | None = None
+    uri: str | None = None
 
 
 class Covers(Struct, omit_defaults=True):

@@ -4,6 +4,7 @@ import { changed, did, quoted } from "/page/about.js";
 import { waits } from "/page/busy.js";
 import { h, openly, plainly, say, selectionTouches, time } from "/page/dom.js";
 import { fate } from "/page/fate.js";
+import { fileNodes } from "/page/files.js";
 
 const ANSWERS = "Semel";
 const WHO = { user: "You", agent: "Agent", event: "Event", notice: "Notice" };
@@ -38,7 +39,7 @@ export class EntryRow {
     const { partial, superseded, echoes, files, delivery, tool, late, joined, automatic, edited, deleted } = data;
     const flags = [partial, superseded, tool, late, joined, automatic, Boolean(data.waiting), edited, deleted];
     const told = JSON.stringify([flags, echoes, files, delivery]);
-    this.setParts("foot", told, () => [...this.files(), ...this.marks(), ...fate(data, this.context)]);
+    this.setParts("foot", told, () => [...fileNodes(files), ...this.marks(), ...fate(data, this.context)]);
   }
 
   /**
@@ -139,20 +140,6 @@ export class EntryRow {
     ];
   }
 
-  files() {
-    return (this.data.files || []).map((file) => {
-      const name = plainly(file.name || "file");
-      if (file.missing) return h("span", { class: "file missing", title: file.missing }, name, h("small", {}, ` ${file.missing}`));
-      const id = file.id ?? file.blob;
-      const href = `/v1/blobs/${encodeURIComponent(id)}`;
-      const link = { href, target: "_blank", rel: "noopener", class: "file", title: name };
-      if (/^image\/(png|jpeg|gif|webp)$/.test(file.mime || "")) {
-        return h("a", link, h("img", { src: href, alt: name, loading: "lazy" }));
-      }
-      return h("a", link, name, file.size ? h("small", {}, ` ${size(file.size)}`) : null);
-    });
-  }
-
   /** Shown beside an agent's text while it is pointed at: when it was said, and a way to take it along. */
   aside(data) {
     if (data.role !== "agent") return null;
@@ -172,8 +159,4 @@ function isSummary(data) {
 
 function isRequest(data) {
   return data.role === "notice" && data.kind === "permission";
-}
-
-function size(bytes) {
-  return bytes < 1024 ? `${bytes} B` : bytes < 1048576 ? `${Math.round(bytes / 1024)} KB` : `${(bytes / 1048576).toFixed(1)} MB`;
 }

@@ -1,5 +1,6 @@
 // What is seen beside the transcript: tool calls, thoughts, plans, requests. One class a kind.
 
+import { fileNodes } from "/page/files.js";
 import { h, inputText, openly, plainly, say, show } from "/page/dom.js";
 import { RequestRow } from "/page/request.js";
 
@@ -45,8 +46,9 @@ class ToolRow extends Folding {
     this.gap = h("p", { class: "gap", hidden: true }, this.told, this.whole);
     this.tail = h("pre", { class: "output", tabindex: "0", hidden: true });
     this.empty = h("p", { class: "none" }, "no output");
+    this.files = h("div", { class: "files" });
     this.inside.prepend(this.input);
-    this.inside.append(this.gap, this.tail, this.empty);
+    this.inside.append(this.gap, this.tail, this.empty, this.files);
     this.set(data);
   }
 
@@ -67,7 +69,11 @@ class ToolRow extends Folding {
     show(this.gap, this.told.data !== "");
     say(this.tail, openly(data.tail || ""));
     show(this.tail, Boolean(data.tail));
-    show(this.empty, !data.text && !data.tail && !input && !data.live);
+    const told = JSON.stringify(data.files ?? []);
+    if (told !== this.filesTold) this.files.replaceChildren(...fileNodes(data.files));
+    this.filesTold = told;
+    show(this.files, Boolean(data.files?.length));
+    show(this.empty, !data.text && !data.tail && !input && !data.files?.length && !data.live);
   }
 }
 

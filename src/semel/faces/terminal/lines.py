@@ -16,7 +16,7 @@ from typing import Any
 from semel.faces.busy import told
 from semel.faces.client import Address, NoGateway, OutcomeUnknown, Refused
 from semel.faces.terminal.link import Link, State
-from semel.faces.transcript import body, speaker
+from semel.faces.transcript import body, file_line, speaker
 from semel.law.requests import called
 from semel.law.visible import visible
 
@@ -61,6 +61,8 @@ class Lines:
             sys.stdout.flush()
         elif row["kind"] == "tool" and row.get("status") in ("done", "failed", "cancelled", "no result"):
             self._tell(f"tool {row.get('title', '')}: {row['status']}")
+            for file in row.get("files", []):
+                self._tell(file_line(file).strip("[]"))
         elif row["kind"] in ("permission", "ask") and row.get("state") == "open":
             self._options |= {label: (row["id"], option["optionId"]) for label, option in labelled(row)}
             names = ", ".join(f"/{label} {called(option)}" for label, option in labelled(row))

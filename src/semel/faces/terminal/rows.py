@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.widgets import Markdown, Static
 
 from semel.channels.markdown import language_of, nowhere, reader, spell_links
-from semel.faces.transcript import body, is_summary, marks, speaker
+from semel.faces.transcript import body, file_line, is_summary, marks, speaker
 from semel.law.requests import called
 from semel.law.visible import visible
 
@@ -168,7 +168,8 @@ def item_text(item: Json) -> str:
     text = str(item.get("text", ""))
     if item.get("truncated") or item.get("tail"):
         text += f"\n… {item.get('gap', '')} left out …\n{item.get('tail', '')}"
-    return visible(text).rstrip("\n")
+    files = [visible(file_line(file)) for file in item.get("files", [])]
+    return "\n".join(part for part in (visible(text).rstrip("\n"), *files) if part)
 
 
 def _excerpt(text: str, opened: bool) -> str:

@@ -1,0 +1,90 @@
+"""The page in a real browser: files of agents, in entries and in tool calls."""
+
+from __future__ import annotations
+
+import io
+import struct
+import wave
+import zlib
+from pathlib import Path
+from typing import Any
+
+import browser
+import pytest
+from browser import Browser
+from live_house import LiveHouse, shows
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
+
+Json = dict[str, Any]
+
+
+def picture(width: int, height: int) -> bytes:
+    """A PNG in shades of blue."""
+
+    def part(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + bytes([60, 90, 120 + 100 * y // height]) * width for y in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b"")
+
+
+def sound() -> bytes:
+    """Half a second of silence."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as written:
+        written.setnchannels(1)
+        written.setsampwidth(2)
+        written.setframerate(8000)
+        written.writeframes(bytes(8000))
+    return out.getvalue()
+
+
+def put(live: LiveHouse, path: Path, id: str, content: bytes, name: str, mime: str) -> Json:
+    (path / id).write_bytes(content)
+    live.gateway.blobs[id] = (path / id, name, mime)
+    return {"id": id, "name": name, "mime": mime, "size": len(content)}
+
+
+LINK = {"name": "plan.pdf", "mime": "application/pdf", "size": 2048, "uri": "https://example.org/plan.pdf"}
+ODD_LINK = {"name": "x.js", "mime": "text/plain", "uri": "javascript:alert(1)"}
+
+
+def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
+    files = [
+        put(live, tmp_path, "img", picture(640, 320), "chart.png", "image/png"),
+        put(live, tmp_path, "snd", sound(), "voice.wav", "audio/wav"),
+        put(live, tmp_path, "svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "drawing.svg", "image/svg+xml"),
+        LINK, ODD_LINK,
+    ]  # fmt: skip
+    script = live.script()
+    live.do(lambda: script.entry("agent", "Here is the chart."))
+    live.do(lambda: script.entry("agent", "", kind="file", files=files))
+    live.do(lambda: script.entry("agent", "As you see, it rises."))
+    page.until(lambda: page.run("document.querySelector('#rows .file img')?.naturalWidth") == 640, "the picture")
+    page.run("void document.querySelector('#rows audio').load()")
+    page.run("void (document.querySelector('#rows audio').preload = 'auto')")
+    page.until(lambda: page.run("document.querySelector('#rows audio')?.duration") == 0.5, "the sound")
+    said = page.texts("#rows .file")
+    assert said[1:] == [
+        "voice.wav 8 KB", "drawing.svg 41 B", "plan.pdf 2 KB https://example.org/plan.pdf", "x.js javascript:alert(1)"
+    ]  # fmt: skip
+    links = page.run("[...document.querySelectorAll('#rows .file')].map((one) => one.getAttribute('href'))")
+    assert links == ["/v1/blobs/img", "/v1/blobs/snd", "/v1/blobs/svg", LINK["uri"], None]
+    assert page.run("document.querySelectorAll('#rows img, #rows svg, #rows object, #rows iframe').length") == 1
+    page.shot(tmp_path / "files.png")
+
+
+def test_a_tool_call_shows_the_files_of_its_result(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
+    file = put(live, tmp_path, "img", picture(64, 32), "shot.png", "image/png")
+    script = live.script()
+    item = live.do(lambda: script.item("tool", title="Take a screenshot", status="done", files=[file]))
+    shows(page, "#rows .tool .label", "Take a screenshot")
+    page.click("#rows .tool summary")
+    page.until(lambda: page.run("document.querySelector('#rows .tool img')?.naturalWidth") == 64, "the picture")
+    page.run("void (window.node = document.querySelector('#rows .tool img'))")
+    live.do(lambda: script.item("tool", id=item, title="Take a screenshot", status="done", files=[file], text="taken"))
+    shows(page, "#rows .tool .output:not([hidden])", "taken")
+    assert page.run("window.node === document.querySelector('#rows .tool img')"), "the reader's picture stays"
+    assert page.texts("#rows .tool .none:not([hidden])") == []
