@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from html.parser import HTMLParser
 from importlib import resources
@@ -155,6 +156,23 @@ def test_a_file_of_an_agent_is_saved_and_never_run_under_the_gateways_address(ho
         assert shown.startswith("inline" if file["name"].endswith(".png") else "attachment"), file
         assert "\r" not in shown and "\n" not in shown
     assert not any(mime.startswith(("text/", "application/")) or "svg" in mime for mime in INLINE)
+
+
+def test_what_an_agent_says_to_be_a_picture_is_no_page_of_the_gateway(house: House) -> None:
+    page = base64.b64encode(b"<script>alert(1)</script>").decode()
+    kinds = ("image/svg+xml", "text/html", "image/png", 'image/png;x="\r\nSet-Cookie: a=1', "IMAGE/SVG+XML", "")
+    blocks = [{"type": "image", "mimeType": kind, "data": page} for kind in kinds]
+    blocks.append({"type": "resource", "resource": {"uri": "ui://x/app.html", "mimeType": "text/html", "text": "<b>x"}})
+    for n, block in enumerate(blocks):
+        update = {"update": {"sessionUpdate": "agent_message_chunk", "content": block}}
+        house.say(f"demo:web:said{n}", script(update))
+        house.idle(f"demo:web:said{n}")
+        [file] = [file for one in house.entries(f"demo:web:said{n}") for file in one.get("files", [])]
+        got = httpx2.get(f"{house.url}/v1/blobs/{file['id']}", timeout=60)
+        assert got.headers["x-content-type-options"] == "nosniff" and "set-cookie" not in got.headers
+        assert "sandbox" in got.headers["content-security-policy"]
+        inline = got.headers["content-disposition"].startswith("inline")
+        assert not inline or got.headers["content-type"] == "image/png", file
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\r\nX: y", "a\\b", "a/b", "\x7f", "", "é" * 400, "a;b=c"])

@@ -1,6 +1,7 @@
-"""What an agent hands over beside its text (images, audio, resources), told in words: none of it vanishes.
+"""What an agent hands over beside its text (images, audio, resources), told in words where it cannot be shown or sent.
 
-It cannot be shown or sent from there. Its person reads what it was; the agent reads how it can send it as a file.
+What could not be stored: its person reads what it was, and why; the agent reads how it can send it as a file. What a
+chat cannot take, and what is only a link, is told there in one line.
 """
 
 from __future__ import annotations
@@ -32,5 +33,20 @@ def _describe(attached: Mapping[str, Any]) -> str:
     known = _NAMES.get(kind, f"something of the type {one_line(kind, 40) or 'none'}")
     about = [one_line(str(attached[key]), MAX_WORDS) for key in ("name", "uri", "mimeType") if attached.get(key)]
     if size := attached.get("size"):
-        about.append(f"{size} B" if size < 1024 else f"{size // 1024} KB")
+        about.append(_size(size))
+    if why := attached.get("missing"):
+        about.append(str(why))
     return f"{known} ({', '.join(about)})" if about else known
+
+
+def tell_file(file: Mapping[str, Any], why: str = "") -> str:
+    """A file in one line, for a chat that is not sent it. `why`: it cannot be."""
+    about = [str(file["mime"])] + ([_size(int(file["size"]))] if file.get("size") else [])
+    told = f"{one_line(str(file['name']), MAX_WORDS)} ({', '.join(about)})"
+    if file.get("id") is None:
+        return f"{told}: {file.get('uri') or ''}"
+    return f"[A file of the agent that stays on Semel's page: {told}; {why}]"
+
+
+def _size(count: int) -> str:
+    return f"{count} B" if count < 1024 else f"{count // 1024} KB"

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from semel.gateway import files
+from semel.gateway.agentfiles import AgentFiles
 from semel.gateway.archive import Archive
 from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.commands import Commands
@@ -103,7 +104,7 @@ class Gateway(Views, Sessions, Archive):
         )
         self.spawns = Spawns(
             self.record, agents, gateway=self.name, socket=self.socket, most=settings.max_live_agents,
-            idle_after=self._idle_after,
+            idle_after=self._idle_after, files=self._agent_files,
         )  # fmt: skip
         quiet = (QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat is not None else ()))
         self.typing = Typing(self.channels, self.clock)
@@ -140,6 +141,9 @@ class Gateway(Views, Sessions, Archive):
 
     def _repeats(self) -> frozenset[str]:
         return frozenset(n for n, c in self.settings.channels.items() if c.resend_unknown)
+
+    def _agent_files(self) -> AgentFiles:
+        return AgentFiles(self.record, self.blobs, self.tools.copies, self.erasures.look)
 
     def _idle_after(self, agent: str) -> float:
         own = self.settings.agents[agent].idle_after

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from semel.gateway.attachments import tell_file
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.law.markup import HOME, match_name
@@ -104,8 +105,12 @@ class Places:
         """The parts of what a turn says at its home: the first one fills what is reserved, where it streams."""
         return self.legs(home, session, text, {"fill": True} if self.streams(home) else None)
 
-    def cut(self, dest: str, session: str, text: str, answer: bool) -> tuple[Leg, ...]:
-        """The parts a text leaves in: what a turn answers at its home, or what is told there beside it."""
+    def cut(
+        self, dest: str, session: str, text: str, answer: bool, file: Mapping[str, Any] | None = None
+    ) -> tuple[Leg, ...]:
+        """The parts a text, or a file, leaves in: what a turn answers at its home, or what is told there beside it."""
+        if file is not None:
+            return self.carrying(dest, session, file)
         return self.spoken(dest, session, text) if answer else self.legs(dest, session, text)
 
     def refuses(self, dest: str | None, kind: str) -> str:
@@ -126,6 +131,17 @@ class Places:
         """How many bytes of one file a destination takes, where it says so."""
         channel = self.channels.get((dest or "").partition(":")[0])
         return channel.caps.file_limit if channel is not None else None
+
+    def carrying(self, dest: str, session: str, file: Mapping[str, Any]) -> tuple[Leg, ...]:
+        """How a file that an agent handed over leaves: as one, or told in words where it cannot be sent."""
+        size, limit = int(file.get("size") or 0), self.file_limit(dest)
+        stays = self.refuses(dest, "file") or (
+            f"it is larger than {limit:,} bytes, the most that can be sent there" if limit and size > limit else ""
+        )
+        if file.get("id") is None or stays:
+            return self.legs(dest, session, "", {"text": tell_file(file, stays)})
+        op = {"kind": "file", "file": file["id"], "name": file["name"], "mime": file["mime"]}
+        return self.legs(dest, session, "", op)
 
     def changed(self, dest: str, session: str, text: str, parts: Sequence[int]) -> tuple[Leg, ...] | None:
         """What changes a message that left in `parts`; None: the new text would need more of them, or fewer."""
@@ -151,7 +167,7 @@ class Places:
         first = {"kind": "post", "session": session, "address": address, **(op or {})}
         caps = channel.caps
         if first["kind"] not in ("post", "file") or caps.max_len is None or not text:
-            return (Leg(0, len(text), name, dest, {**first, "text": text}),)
+            return (Leg(0, len(text), name, dest, {"text": text, **first}),)
         rest = {"kind": "post", "session": session, "address": address}
         most = caps.caption_len if first["kind"] == "file" and caps.caption_len else caps.max_len
         cut = render_parts(text, most, caps.unit)

@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from semel.gateway.agentfiles import AgentFiles
 from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
 from semel.gateway.record import Record
 from semel.gateway.viewing import Viewing
@@ -60,6 +61,7 @@ class Live:
     fold: Fold = field(default_factory=Fold, repr=False)
     viewing: Viewing = field(default_factory=Viewing, repr=False)
     slots: show.Slots = field(default_factory=show.Slots, repr=False)
+    files: AgentFiles | None = field(default=None, repr=False)
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
@@ -75,6 +77,7 @@ class Spawns:
         socket: Path,
         most: int,
         idle_after: Callable[[str], float],
+        files: Callable[[], AgentFiles] | None = None,
     ) -> None:
         self.record = record
         self.agents = agents
@@ -82,6 +85,7 @@ class Spawns:
         self.socket = socket
         self.most = most
         self.idle_after = idle_after
+        self.files = files  # where files go that an agent hands over
         self.inside: Callable[[int], Inside | None] = lambda session: None  # for agents that are no processes
         self.live: dict[int, Live] = {}
         self._opening = 0
@@ -163,7 +167,8 @@ class Spawns:
             raise
         fold = Fold(profile_for(conversation.profile or conversation.agent_name))
         process = self.agents[agent].process
-        one = Live(spawn, session, key, agent, conversation, self.idle_after(agent), process, fold=fold)
+        kept = self.files() if self.files is not None else None
+        one = Live(spawn, session, key, agent, conversation, self.idle_after(agent), process, fold=fold, files=kept)
         self.live[session] = one
         one.pump = asyncio.create_task(self._pump(one), name=f"signals of {key}")
         log.info("agent started", session=key, agent=agent, spawn=spawn, restored=conversation.restored)
@@ -173,6 +178,8 @@ class Spawns:
         """Signals in the order of the wire. A process that dies between turns is noticed at once."""
         while True:
             signal = await one.conversation.next()
+            if isinstance(signal, Update) and not signal.replay and one.files is not None:
+                signal = Update(await one.files.take(signal.data))
             one.signals.put_nowait(signal)
             if isinstance(signal, Update):
                 self._heed(one)
@@ -204,6 +211,12 @@ class Spawns:
             log.warning("what an agent told after its turn could not be recorded", session=one.key, why=str(fault))
         finally:
             one.settling, one.aftermath = False, None
+            await self._release_files(one)
+
+    async def _release_files(self, one: Live, ended: bool = False) -> None:
+        """What the agent handed over and nothing recorded is let go, unless it may still be."""
+        if one.files is not None and (ended or (one.signals.empty() and not one.files.is_storing)):
+            await one.files.release()
 
     async def _settled(self, one: Live) -> None:
         """Nothing of the last turn is being written any more; what waits is left to whoever comes next."""
@@ -226,6 +239,7 @@ class Spawns:
         one.used = loop.time()
         one.timer = loop.call_later(one.idle_after, self._end_soon, one, "idle")
         self._heed(one)
+        await self._release_files(one)
         await self._notify()
 
     async def drop(self, one: Live, why: str, grace: float = 2.0) -> None:
@@ -249,6 +263,7 @@ class Spawns:
         try:
             await one.conversation.close(grace)
         finally:
+            await self._release_files(one, ended=True)
             self._leaving.discard(one.spawn)
             await self._notify()
             await self.record.write(rows.ended, one.spawn, why)

@@ -7,9 +7,10 @@ while it grows, unless it may still turn out to repeat what was said there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from semel.gateway.places import HOME, Places
 from semel.law.markup import Internal, Piece, Problem, Reader, Said
@@ -39,6 +40,15 @@ class HomePart:
         return "".join(self.texts)
 
 
+@dataclass(frozen=True)
+class Spoken:
+    """What a block said at home: a text, or a file."""
+
+    slot: int
+    text: str = ""
+    file: Mapping[str, Any] | None = None
+
+
 @dataclass
 class Block:
     """A block while it streams in. `one_message`: the agent gave it an id, so that whatever joins it belongs to it."""
@@ -51,6 +61,8 @@ class Block:
     slots: int = 0  # given to its parts so far
     fed: list[str] = field(default_factory=list)
     claimed: int = 0  # characters of it whose claims are made
+    files: list[Mapping[str, Any]] = field(default_factory=list)
+    spoken: list[Spoken] = field(default_factory=list)  # what it said at home, as far as it leaves together
     previewed: list[str] = field(default_factory=list)
 
     @property
@@ -87,8 +99,8 @@ class Speech:
         self.whole = whole
         self.addressed = bool(names)
         self.open: dict[int, Block] = {}
-        self.last: list[tuple[int, str]] = []  # slots and texts that the last block said at home
-        self._before_last: list[list[tuple[int, str]]] = []
+        self.last: list[Spoken] = []  # what the last block said at home
+        self._before_last: list[list[Spoken]] = []
         self._slots: dict[int, list[int]] = {}  # the slots of each block's parts at home
         self.originals: set[str] = set()  # verbatim forms that a block may turn out to repeat
         self.problems: list[Problem] = []  # what was held back, and the agent was not asked to correct
@@ -194,6 +206,7 @@ class Speech:
         claimed = claimed if text.startswith(claimed) else ""
         shown = {part.slot for part in old.at_home() if part.shown}
         new = self.open[slot] = Block(slot, self._reader(), old.one_message, slots=old.slots - len(old.at_home()))
+        new.files, new.spoken = old.files, old.spoken
         new.reader.feed(claimed)
         new.fed, new.claimed = [claimed], len(claimed)
         ops = self.grow(slot, text.removeprefix(claimed))
@@ -222,7 +235,8 @@ class Speech:
     ) -> list[show.Op]:
         """The claims of these parts, each for itself, in the order of the text."""
         out: list[show.Op] = []
-        spoken: list[tuple[int, str]] = []
+        spoken: list[Spoken] = []
+        first = block.spoken[0].slot if block.spoken else None
         final = next((part for part in reversed(parts) if isinstance(part, HomePart)), None)
         for n, part in enumerate(parts):
             if isinstance(part, Say):
@@ -232,21 +246,23 @@ class Speech:
             if not is_blank(part.text):
                 at_once = any(isinstance(one, HomePart) and one.at_once for one in parts[n:])
                 say = self._say_home(part.text, at_once, last)
-                out.append(show.Block(part.slot, (say,), cut, follows=spoken[0][0] if spoken else None))
-                spoken.append((part.slot, part.text))
+                out.append(show.Block(part.slot, (say,), cut, follows=first))
+                first = part.slot if first is None else first
+                spoken.append(Spoken(part.slot, part.text))
             elif part.shown:
                 out.append(show.Block(part.slot, (), cut))
         if spoken:
-            self._spoke(block.slot, spoken)
+            self._spoke(block, spoken)
         if any(isinstance(part, HomePart) and part.at_once for part in parts):
             self._before_last = []
         return out
 
-    def _spoke(self, slot: int, spoken: list[tuple[int, str]]) -> None:
-        if self.last:
+    def _spoke(self, block: Block, spoken: list[Spoken]) -> None:
+        if self.last and self.last is not block.spoken:
             self._before_last.append(self.last)
-        self.last = spoken
-        self._slots.setdefault(slot, []).extend(n for n, _ in spoken)
+        block.spoken += spoken
+        self.last = block.spoken
+        self._slots.setdefault(block.slot, []).extend(one.slot for one in spoken if one.file is None)
         self.said += len(spoken)
 
     def _say_home(self, text: str, at_once: bool = False, last: bool = False) -> Say:
@@ -256,6 +272,34 @@ class Speech:
         leaves = at_once or self.places.narrates_all(self.home)
         legs = self.places.spoken(self.home, self.session, text) if leaves else ()
         return Say("block", text, self.home, legs=legs, quiet=self.quiet, last=last)
+
+    # ------------------------------------------------------------ files
+
+    def attach(self, slot: int, file: Mapping[str, Any]) -> list[show.Op]:
+        """A file within a block: said for home where it stands. What was said before it is claimed first.
+
+        The same file once more in its block is a repeat that an adapter made.
+        """
+        block = self.open.get(slot)
+        if block is None or file in block.files:
+            return []
+        block.files.append(file)
+        ops = self._claims(block, block.parts)
+        self._settle_parts(block)
+        if self.home is not None and self.places.narrates_all(self.home):
+            block.previewed = []  # what was shown of it has its own message
+        at = block.next_slot()
+        follows = block.spoken[0].slot if block.spoken else None
+        ops.append(show.Block(at, (self._say_file(file),), follows=follows))
+        self._spoke(block, [Spoken(at, file=file)])
+        return ops
+
+    def _say_file(self, file: Mapping[str, Any]) -> Say:
+        more = {"kind": "file", "files": [file]}
+        if self.home is None:
+            return Say("block", "", f"session:{self.session}", kind="file", more=more)
+        legs = self.places.carrying(self.home, self.session, file) if self.places.narrates_all(self.home) else ()
+        return Say("block", "", self.home, kind="file", legs=legs, more=more)
 
     # ------------------------------------------------------------ another prompt joins the turn
 
@@ -276,9 +320,14 @@ class Speech:
         ops = self._claims(block, block.parts)
         if ops and not block.one_message:
             ops += self.leave()
+        self._settle_parts(block)
+        block.files, block.spoken = [], []
+        return ops
+
+    def _settle_parts(self, block: Block) -> None:
+        """The claims of all that it said so far are made."""
         block.parts, block.stretch = [], None
         block.claimed = sum(map(len, block.fed)) - block.reader.waiting
-        return ops
 
     def _held_no_longer(self, block: Block, part: HomePart) -> list[show.Op]:
         if part.shown or self.whole:
@@ -297,9 +346,11 @@ class Speech:
     def supersede(self, slot: int) -> list[show.Op]:
         """The agent said the block again in full: it stays in the record, marked, and is not the closing text."""
         block = self.open.get(slot)
-        slots = self._slots.get(slot, []) + ([part.slot for part in block.at_home()] if block else []) or [slot]
-        self._before_last = [b for b in self._before_last if b[0][0] not in slots]
-        if self.last and self.last[0][0] in slots:
+        slots = self._slots.get(slot, []) + ([part.slot for part in block.at_home()] if block else [])
+        if not slots and slot not in self._slots:  # files are known by their content, and stay
+            slots = [slot]
+        self._before_last = [b for b in self._before_last if not any(one.slot in slots for one in b)]
+        if any(one.slot in slots for one in self.last):
             self.last = self._before_last.pop() if self._before_last else []
         return [show.Supersede(one) for one in slots]
 
@@ -307,8 +358,13 @@ class Speech:
         """The slot of the last part of the closing text, and the parts it leaves in where only that is delivered."""
         if not self.last or self.home is None or self.places.narrates_all(self.home):
             return None, ()
-        slot, text = self.last[-1]
-        return slot, self.places.spoken(self.home, self.session, text)
+        return self.last[-1].slot, self._leaving(self.home, self.last[-1])
+
+    def _leaving(self, home: str, one: Spoken) -> tuple[Leg, ...]:
+        """The parts in which something leaves that was said at home."""
+        if one.file is not None:
+            return self.places.carrying(home, self.session, one.file)
+        return self.places.spoken(home, self.session, one.text)
 
     def leave(self, but_last: bool = False) -> list[show.Op]:
         """What was said last leaves, where only closing texts do. `but_last`: its last part is for `closing`."""
@@ -316,7 +372,7 @@ class Speech:
             return []
         parts = self.last[:-1] if but_last else self.last
         self._before_last = []  # what was said before it does not leave behind it
-        return [show.Leave(slot, self.places.spoken(self.home, self.session, text)) for slot, text in parts]
+        return [show.Leave(one.slot, self._leaving(self.home, one)) for one in parts]
 
     @property
     def streaming(self) -> bool:

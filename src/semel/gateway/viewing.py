@@ -8,6 +8,7 @@ from typing import Any
 from semel.gateway.attachments import describe_attachments
 from semel.gateway.speech import Speech
 from semel.law.stream import Began, Changed, Ended, Grew, Op
+from semel.law.stream.attachment import AgentFile
 from semel.law.stream.display import LONGEST, Display
 from semel.ledger import show
 
@@ -16,7 +17,7 @@ TAIL = 8_192  # and from its end; the whole is in the ledger
 LATE = 200  # items of earlier turns that an agent may still tell of; a long life of one must cost no more (Law 11)
 
 SPEAKING = ("send_message", "send_file", "edit_message")  # tools of ours whose text a block may repeat
-_TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name"}
+_TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name", "files"}
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
 _ABOUT = {"title", "mode", "commands"}
 
@@ -70,7 +71,7 @@ class Viewing:
         self.turn = 0
         self.ending = False  # the turn's last answer is there: what ends now ends with it
         self.seen: set[str] = set()  # kinds of what this turn's agent told so far; "queued": prose that says only that
-        self.attached: dict[int, list[Mapping[str, Any]]] = {}  # slot of a message -> what was handed over in it
+        self.attached: dict[int, list[Mapping[str, Any]]] = {}  # slot of a message -> what of it could not be stored
         self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
         self._redrawn: set[int] = set()  # slots whose head is to be shown anew: a line of it was written over
         self.pending: list[show.Op] = []
@@ -232,7 +233,7 @@ class Viewing:
             if fields.get("superseded"):
                 self.pending += self.speech.supersede(op.id)
             if content := fields.get("content"):
-                self.attached[op.id] = content
+                self._attach(op.id, content[-1])
             return
         if kind == "tool":
             self.inputs[op.id].update(fields)
@@ -266,9 +267,17 @@ class Viewing:
             self.inputs[op.id].update(fields)
         self.pending.append(show.ItemSet(op.id, _body(kind, fields), live=False))
 
+    def _attach(self, slot: int, named: Mapping[str, Any]) -> None:
+        """A file is said in its place in the block; what is none is told behind the block."""
+        file = named.get("file")
+        if isinstance(file, AgentFile):
+            self.pending += self.speech.attach(slot, file.row())
+        else:
+            self.attached.setdefault(slot, []).append(named)
+
     def _attached(self, attached: Sequence[Mapping[str, Any]], partial: bool) -> list[show.Op]:
-        """What was handed over beside a block's text is told behind it, in a chat, too. An attempt that broke off says
-        nothing in a chat yet."""
+        """What could not be stored of what was handed over is told behind its block, in a chat, too. An attempt that
+        broke off says nothing in a chat yet."""
         words = describe_attachments(attached)
         if partial:
             return [show.Notice(words, "attached", tell=True)]
@@ -294,7 +303,11 @@ def _arguments(raw: Any) -> Mapping[str, Any]:
 
 def _body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     if kind == "tool":
-        return {k: v for k, v in fields.items() if k in _TOOL_FIELDS}
+        files = {"files": [file.row() for file in fields["files"]]} if fields.get("files") else {}
+        return {k: v for k, v in fields.items() if k in _TOOL_FIELDS} | files
+    if "content" in fields:
+        found = [block["file"].row() for block in fields["content"] if isinstance(block.get("file"), AgentFile)]
+        fields = {k: v for k, v in fields.items() if k != "content"} | ({"files": found} if found else {})
     return {k: v for k, v in fields.items() if k not in ("history", "message_id")}
 
 

@@ -20,6 +20,7 @@ LAWS = {
     "book_command": "accepted = waiting + bound to exactly one live or finished turn",
     "book_deleted": "a deleted session has nothing to do",
     "book_erased": "nothing is left of what was deleted",
+    "book_files": "a stored file that an entry names is there",
     "book_said_recorded": "every said claim has exactly one entry in its session",
     "book_said_told": "every said claim has exactly one entry in each session whose home it reached",
     "book_unsaid_unrecorded": "claims = said + echo + refused + quiet",

@@ -6,7 +6,7 @@ note them in `tx.dirty`; `semel.ledger.views.changes` renders what was noted whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -104,6 +104,15 @@ def add_entry(
             tx.run("holding_add", session=session, seq=row.seq, blob=str(file["id"]))
     _dirty(tx, session, "entry", row.seq, row.rev)
     return int(row.seq)
+
+
+def hold_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None:
+    """Files of an item: the newest entry holds them, for an item goes with the entries it was seen among."""
+    row = tx.one("session_by_id", id=session)
+    for file in files:
+        if row is not None and file.get("id"):
+            tx.run("blob_heard", id=str(file["id"]))
+            tx.run("holding_add", session=session, seq=row.seq, blob=str(file["id"]))
 
 
 def touch_entry(tx: Tx, session: int, seq: int) -> None:

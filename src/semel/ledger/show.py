@@ -239,6 +239,7 @@ class _Apply:
             entries.set_entry(self.tx, self.caller.session, seq, superseded=True)
 
     def on_ItemOpen(self, op: ItemOpen) -> None:
+        entries.hold_files(self.tx, self.caller.session, op.body.get("files") or ())
         self.tools += op.started
         self.items[op.slot] = entries.add_item(
             self.tx, self.caller.session, turn=self.caller.turn, kind=op.kind, name=op.name, text=op.text,
@@ -267,6 +268,7 @@ class _Apply:
         if op.output is not None:
             self.tx.run("output_drop", item=item)
             self.tx.run("output_add", item=item, text=op.output)
+        entries.hold_files(self.tx, self.caller.session, op.body.get("files") or ())
         entries.set_item(self.tx, item, text=op.text, body=op.body, live=op.live)
 
     def _request_over(self, op: ItemSet, item: int) -> None:

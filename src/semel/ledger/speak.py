@@ -47,6 +47,11 @@ class Say:
     last: bool = False  # it ends with its turn
     edits: int | None = None  # the claim whose text it replaces
 
+    @property
+    def file(self) -> dict[str, Any] | None:
+        """The file that it is, where an agent handed that over in its text."""
+        return self.more["files"][0] if self.kind == "file" and self.how != "tool" else None
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -84,7 +89,7 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
     digest = verbatim_digest(what.text) if what.kind == "text" or (what.kind == "file" and what.text) else None
     if what.kind == "text" and what.shown is None and echo.is_quiet(what.text, what.quiet):
         return Made(_claim(tx, caller, what, "quiet", QUIET), "quiet", QUIET, dest=what.dest)
-    original = _original(tx, caller, what, digest)
+    original = _original(tx, caller, what, digest) if what.file is None else _original_file(tx, caller, what)
     if original is not None:
         return _echo(tx, caller, what, digest, original)
     claim = _claim(tx, caller, what, "said", None, digest=digest)
@@ -108,14 +113,23 @@ def refuse(tx: Tx, caller: Caller, what: Say, why: str) -> Made:
     return Made(claim, "refused", why, dest=what.dest)
 
 
-def cut(tx: Tx, dest: str, key: str, text: str, answer: bool = False) -> tuple[Leg, ...]:
+def cut(
+    tx: Tx, dest: str, key: str, text: str, answer: bool = False, file: dict[str, Any] | None = None
+) -> tuple[Leg, ...]:
     """The parts in which a text leaves for there; none where the commit delivers, or by no channel that is configured.
 
-    `answer`: a turn says it at its home; it may fill what is reserved there.
+    `answer`: a turn says it at its home; it may fill what is reserved there. `file`: it leaves instead of a text.
     """
     if tx.cut is not None:
-        return tx.cut(dest, key, text, answer)
+        return tx.cut(dest, key, text, answer, file)
     return () if is_local(dest) else _uncut(dest, key, text)
+
+
+def cut_claim(tx: Tx, session: Row, claim: Row) -> tuple[Leg, ...]:
+    """The parts in which what was said at home leaves from there, as an answer."""
+    entry = tx.one("entry_get", session=claim.session, seq=claim.seq) if claim.kind == "file" else None
+    file = next(iter(entries.load(entry.more).get("files", ())), None) if entry is not None else None
+    return cut(tx, session.home, session.key, claim.text, answer=True, file=file)
 
 
 def _uncut(dest: str, key: str, text: str) -> tuple[Leg, ...]:
@@ -195,6 +209,31 @@ def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | 
     )
 
 
+def _original_file(tx: Tx, caller: Caller, what: Say) -> int | None:
+    """The claim that a file is an echo of: the same content was said there in this root, by whatever way (Law 5).
+
+    One that stands in the record and never left, as its text was not the last one of its turn, is said anew, and counts
+    once. What is only a link is judged by its address.
+    """
+    assert what.file is not None
+    if caller.root is None:
+        return None
+    if what.file.get("id") is not None:
+        rows = tx.all("claims_of_file", root=caller.root, dest=what.dest, blob=what.file["id"])
+    else:
+        rows = tx.all("claims_of_link", root=caller.root, dest=what.dest, uri=what.file.get("uri"))
+    marks = tx.one("turn_marks", turn=caller.turn, root=caller.root)
+    assert marks is not None
+    joined = marks.joined if caller.turn_how in ("restart", "recall") else marks.joined_root
+    standing = [row for row in rows if row.id > joined and not row.gone]
+    left = [row.id for row in standing if row.leaves or is_local(what.dest)]
+    if left:
+        return int(left[-1])
+    for row in standing:
+        entries.set_entry(tx, row.session, row.seq, superseded=True)
+    return None
+
+
 def _claim(
     tx: Tx,
     caller: Caller,
@@ -230,6 +269,8 @@ def _record(tx: Tx, caller: Caller, what: Say, claim: int) -> int:
         more["tool"] = True
     if caller.late:
         more["late"] = True
+    if what.file is not None and what.file.get("id") is not None:
+        tx.run("blob_heard", id=what.file["id"])  # it was kept for this
     if what.shown is not None:
         entries.set_entry(tx, caller.session, what.shown, text=what.text, live=False, claim=claim, more=more or None)
         return what.shown
@@ -358,7 +399,7 @@ def put_in_line(tx: Tx, session: Row, ends: int | None = None) -> int | None:
     parts = [row.id for row in tx.all("claims_of_block", root=turn.root, first=first, home=session.home)]
     for claim in parts or [last.echo_of if last.outcome == "echo" else last.id]:
         said = tx.one("claim_get", id=claim)
-        if said is not None and deliver(tx, claim, cut(tx, session.home, session.key, said.text, answer=True)):
+        if said is not None and deliver(tx, claim, cut_claim(tx, session, said)):
             left = int(claim)
     return left
 

@@ -147,7 +147,7 @@ STORAGE_FAULTS = (
 )
 
 
-Cut = Callable[[str, str, str, bool], tuple[Any, ...]]
+Cut = Callable[[str, str, str, bool, dict[str, Any] | None], tuple[Any, ...]]
 """(destination, session key, text, whether a turn says it there as its answer) -> the parts it leaves in."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
+from .attachment import files_of
 from .dialect import (
     CONTENT,
     DIRECT,
@@ -219,6 +220,8 @@ class Calls:
                 change["input"] = arguments
         if found := diffs(data.get("content")):
             change["diffs"] = found
+        if files := files_of(data.get("content")):
+            change["files"] = files
         code = exit_code(data)
         if code is not None:
             change["exit"] = code

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from .attachment import attachment, is_attachment
 from .block import MAX_EDGE, MESSAGE, THOUGHT, Block, end, missing_newlines, supersede
 from .evidence import LEAST_RETRY_CHARS, Cursor, is_glued, is_retold, telling
 from .notices import Notices
@@ -93,6 +94,8 @@ class Talk:
 
     def _take(self, kind: str, mid: str | None, text: str) -> list[Op]:
         block = self.open[kind]
+        if block is not None and mid is not None and block.mid is None and not block.size:
+            block.mid = block.fields["message_id"] = mid  # an image, say, came first, without the id of its message
         if self.profile.exact:
             same = block is not None and mid in (None, block.mid)
             return self._grow(block, text) if block is not None and same else self._begin(kind, mid, text)
@@ -331,7 +334,7 @@ class Talk:
 
     def _attach(self, kind: str, mid: str | None, content: Any) -> list[Op]:
         """Content that is not text is named, not shown. What names no type is no content block (ACP, Content)."""
-        if not isinstance(content, dict) or content.get("type", "text") == "text":
+        if not is_attachment(content):
             return []
         named = attachment(content)
         block = self.open[kind]
@@ -393,19 +396,3 @@ class Talk:
         ops = self._close_open(**({"partial": True} if partial else {}))
         self.happened()
         return ops
-
-
-def attachment(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What an ACP content block that is no text says of itself: type, name, address, media type, size in bytes."""
-    inner = content.get("resource")
-    told = {**content, **inner} if isinstance(inner, dict) else content
-    named: dict[str, Any] = {k: v for k in ("type", "mimeType", "uri", "name") if isinstance(v := told.get(k), str)}
-    named["type"] = str(content.get("type") or "")
-    encoded, text, size = told.get("data") or told.get("blob"), told.get("text"), told.get("size")
-    if isinstance(encoded, str):
-        named["size"] = len(encoded) * 3 // 4 - encoded[-2:].count("=")
-    elif isinstance(text, str):
-        named["size"] = len(text.encode("utf-8", "replace"))
-    elif isinstance(size, int) and size > 0 and not isinstance(size, bool):
-        named["size"] = size
-    return named

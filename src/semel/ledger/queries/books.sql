@@ -34,6 +34,16 @@ WHERE s.deleted IS NOT NULL AND (s.turn IS NOT NULL OR s.wake_at IS NOT NULL OR 
 SELECT s.key, e.seq FROM entry e JOIN session s ON s.id = e.session AND e.seq <= s.erased LEFT JOIN erasure x ON x.session = s.id
 WHERE x.session IS NULL AND (e.text <> '' OR coalesce(e.more, '{"imported":{}}') <> '{"imported":{}}' OR e.tell <> 0)
 
+-- name: book_files
+-- a stored file that an entry or a tool call names is there, and is not on its way out; another ledger's may not be here
+SELECT h.session, h.seq, h.blob, b.gone FROM holding h LEFT JOIN blob b ON b.id = h.blob
+LEFT JOIN entry e ON e.session = h.session AND e.seq = h.seq
+WHERE b.gone = 1 OR (b.id IS NULL AND coalesce(e.more, '{}') ->> '$.imported' IS NULL)
+UNION ALL
+SELECT e.session, e.seq, f.value ->> 'id', NULL FROM entry e, json_each(e.more, '$.files') f
+LEFT JOIN holding h ON h.session = e.session AND h.seq = e.seq AND h.blob = f.value ->> 'id'
+WHERE e.more LIKE '%"files"%' AND f.value ->> 'id' IS NOT NULL AND h.blob IS NULL
+
 -- name: book_said_recorded
 -- every said claim has exactly one entry in its session
 SELECT c.id AS claim, c.session, count(e.id) AS entries FROM claim c

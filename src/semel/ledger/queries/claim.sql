@@ -29,6 +29,23 @@ SELECT c.id, c.how, c.dest, c.digest, c.outcome, c.turn, c.echo_of,
 FROM claim c
 WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS NOT NULL ORDER BY c.id
 
+-- name: claims_of_file
+-- which claims said a file there in this root, and whether they stand, or leave at all
+SELECT c.id, c.session, c.seq,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
+FROM claim c JOIN holding h ON h.session = c.session AND h.seq = c.seq AND h.blob = :blob
+WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 'said' AND c.dest = :dest ORDER BY c.id
+
+-- name: claims_of_link
+-- the same of a file that is only a link
+SELECT c.id, c.session, c.seq,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
+FROM claim c JOIN entry e ON e.session = c.session AND e.seq = c.seq
+WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 'said' AND c.dest = :dest
+  AND e.more ->> '$.files[0].uri' = :uri ORDER BY c.id
+
 -- name: claim_edits
 -- it replaces the text of another one, which says this from here on
 UPDATE claim SET edits = :edits, digest = :digest WHERE id = :id
@@ -109,7 +126,7 @@ SELECT id FROM part WHERE claim = :claim AND n = 0
 -- what a root wrote last at its home, or was cut off in; not what was said anew, in full
 SELECT c.id, c.turn, c.outcome, c.echo_of, c.part_of FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.root IS NOT NULL AND c.how IN ('block', 'recovery') AND c.outcome IN ('said', 'echo')
-  AND c.text <> '' AND (c.dest = :home OR c.how = 'recovery') AND coalesce(e.superseded, 0) = 0
+  AND (c.text <> '' OR c.kind = 'file') AND (c.dest = :home OR c.how = 'recovery') AND coalesce(e.superseded, 0) = 0
 ORDER BY c.id DESC LIMIT 1
 
 -- name: claims_of_block

@@ -1,0 +1,192 @@
+"""What an agent hands over in its text is stored, recorded where it stood, shown, and sent like a file."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_world import script, until
+from people_world import Chat
+
+from semel.ledger import incoming as received_rows
+
+Json = dict[str, Any]
+KEY = "demo:chat:dm"
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+IMAGE = {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}
+SOUND = {"type": "audio", "mimeType": "audio/wav", "data": base64.b64encode(b"RIFF....WAVE").decode()}
+DOCUMENT = {"type": "resource", "resource": {"uri": "file:///x/notes.md", "mimeType": "text/markdown", "text": "# Hi"}}
+BINARY = {"type": "resource", "resource": {"uri": "mem://a/b.pdf", "blob": base64.b64encode(b"%PDF").decode()}}
+LINK = {"type": "resource_link", "uri": "https://example.org/plan.pdf", "name": "plan\n\u202efdp", "size": 2048}
+DIES = ({"sleep": 0.2}, {"die": 9})
+NOTHING: list[Json] = [{"sleep": 0.01}]
+
+
+def chunk(content: Json) -> Json:
+    return {"update": {"sessionUpdate": "agent_message_chunk", "content": content}}
+
+
+async def told(w: Chat) -> list[str]:
+    """What the agent said, by the record: texts, and names of files in brackets; one that counts no more is struck."""
+    found = []
+    for entry in await w.entries(KEY):
+        if entry["role"] == "agent":
+            words = entry["text"] or " ".join(f"[{file['name']}]" for file in entry.get("files", []))
+            found.append(f"~{words}~" if entry.get("superseded") else words)
+    return found
+
+
+def left(w: Chat) -> list[str]:
+    """What reached the chat, in its order."""
+    return [post.text if post.kind == "post" else f"<{post.kind}>" for post in w.chat.platform.log]
+
+
+async def ask(w: Chat, *steps: Any, **more: Any) -> list[str]:
+    await w.tell(script(*steps, **more))
+    await w.idle(KEY)
+    await w.sent()
+    return left(w)
+
+
+@pytest.mark.parametrize("narration", ["all", "last"])
+async def test_a_file_within_a_text_is_recorded_and_sent_where_it_stood(tmp_path: Path, narration: str) -> None:
+    async with Chat(tmp_path, own={"narration": narration}) as w:
+        shown = await ask(w, "Here is the chart.", chunk(IMAGE), "As you see, it rises.")
+        assert await told(w) == ["Here is the chart.", "[image.png]", "As you see, it rises."]
+        assert shown == ["Here is the chart.", "<file>", "As you see, it rises."]
+
+
+async def test_each_kind_is_stored_with_its_name_type_and_size(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        shown = await ask(w, *map(chunk, (IMAGE, SOUND, DOCUMENT, BINARY, LINK)))
+        files = [file for entry in await w.entries(KEY) for file in entry.get("files", [])]
+        facts = [(file["name"], file["mime"], file["size"]) for file in files]
+        assert facts == [
+            ("image.png", "image/png", len(PNG)), ("sound.wav", "audio/wav", 12), ("notes.md", "text/markdown", 4),
+            ("b.pdf", "application/pdf", 4), ("planfdp", "application/pdf", 2048),
+        ]  # fmt: skip
+        stored = [(w.path / "blobs" / file["id"]).read_bytes() for file in files if "id" in file]
+        assert stored == [PNG, b"RIFF....WAVE", b"# Hi", b"%PDF"]
+        assert "id" not in files[-1] and files[-1]["uri"] == "https://example.org/plan.pdf"
+        link = "planfdp (application/pdf, 2 KB): https://example.org/plan.pdf"
+        assert shown == ["<file>", "<file>", "<file>", "<file>", link]
+
+
+@pytest.mark.parametrize("facts", [{"files": False}, {"file_limit": 10}])
+async def test_a_chat_that_cannot_take_it_is_told_in_words_and_the_page_has_it(tmp_path: Path, facts: Json) -> None:
+    async with Chat(tmp_path, facts=facts) as w:
+        before, told_, after = await ask(w, "Look:", chunk(IMAGE), "Nice?")
+        assert (before, after) == ("Look:", "Nice?")
+        assert told_.startswith("[A file of the agent that stays on Semel's page: image.png (image/png, ")
+        assert await told(w) == ["Look:", "[image.png]", "Nice?"]
+
+
+async def test_where_only_closing_texts_are_delivered_a_file_goes_with_its_text(tmp_path: Path) -> None:
+    async with Chat(tmp_path, own={"narration": "last"}) as w:
+        shown = await ask(w, "Let me draw.", chunk(SOUND), {"tool": "draw"}, chunk(IMAGE), "Done.")
+        assert shown == ["<file>", "Done."]
+        assert await told(w) == ["Let me draw.", "[sound.wav]", "[image.png]", "Done."]
+
+
+async def test_a_file_alone_is_an_answer(tmp_path: Path) -> None:
+    async with Chat(tmp_path, own={"narration": "last"}) as w:
+        assert await ask(w, {"tool": "draw"}, chunk(IMAGE)) == ["<file>"]
+        assert not [entry for entry in await w.entries(KEY) if entry["role"] == "notice"]
+
+
+async def test_the_same_file_again_in_one_turn_is_an_echo(tmp_path: Path) -> None:
+    async with Chat(tmp_path, own={"narration": "all"}) as w:
+        steps = ("One.", chunk(IMAGE), chunk(IMAGE), {"tool": "x"}, "Two.", chunk(IMAGE), "End.")
+        shown = await ask(w, *steps)
+        assert shown == ["One.", "<file>", "Two.", "End."]
+        assert await told(w) == ["One.", "[image.png]", "Two.", "End."]
+        assert (await ask(w, chunk(IMAGE)))[-1] == "<file>", "another turn says it anew"
+
+
+async def test_a_file_that_a_tool_sent_is_not_sent_again_by_the_text(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        (w.work / "chart.png").write_bytes(PNG)
+        send = {"call": "send_file", "arguments": {"path": "chart.png", "text": "The chart."}}
+        assert await ask(w, send, chunk(IMAGE), "Done.") == ["<file>", "Done."]
+
+
+async def test_one_that_never_left_leaves_with_the_closing_text_and_counts_once(tmp_path: Path) -> None:
+    async with Chat(tmp_path, own={"narration": "last"}) as w:
+        assert await ask(w, "See:", chunk(IMAGE), {"tool": "x"}, "So:", chunk(IMAGE)) == ["So:", "<file>"]
+        assert await told(w) == ["See:", "~[image.png]~", "So:", "[image.png]"]
+
+
+@pytest.mark.parametrize("narration", ["all", "last"])
+@pytest.mark.parametrize("again", [[chunk(IMAGE), "Done."], ["Done."], NOTHING])
+async def test_an_attempt_that_goes_on_neither_repeats_nor_loses_it(
+    tmp_path: Path, narration: str, again: list[Any]
+) -> None:
+    async with Chat(tmp_path, own={"narration": narration}) as w:
+        shown = await ask(w, {"tool": "draw"}, "Look:", chunk(IMAGE), *DIES, resume=again)
+        assert shown.count("<file>") <= 1
+        record = await told(w)
+        assert record.count("[image.png]") == 1
+        if narration == "all" or again != ["Done."]:
+            assert shown.count("<file>") == 1, "it left"
+        assert shown.count("Done.") == (again != NOTHING)
+
+
+@pytest.mark.parametrize("narration", ["all", "last"])
+async def test_an_attempt_that_begins_anew_neither_repeats_nor_loses_it(tmp_path: Path, narration: str) -> None:
+    shown = ["Look:", "<file>", "Done."]
+    async with Chat(tmp_path, own={"narration": narration}) as w:
+        first, second = ["Look:", chunk(IMAGE), *DIES], ["Look:", chunk(IMAGE), "Done."]
+        assert await ask(w, attempts=[first, second]) == shown
+
+
+async def test_the_agent_is_told_by_name_what_it_handed_over(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await ask(w, {"tool": "draw"}, "Look:", chunk(IMAGE), *DIES, resume=[{"prompt": True}])
+        assert any("'image.png'" in words for words in await told(w))
+
+
+async def test_nothing_else_is_lost_beside_one_that_cannot_be_stored(tmp_path: Path) -> None:
+    broken = {"type": "image", "mimeType": "image/png", "data": "§§§"}
+    async with Chat(tmp_path) as w:
+        shown = await ask(w, "One.", chunk(broken), chunk(IMAGE), "Two.")
+        assert shown[:3] == ["One.", "<file>", "Two."]
+        assert "its data cannot be read" in shown[3]
+
+
+async def test_a_file_that_is_too_large_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.gateway.agentfiles.FILE_LIMIT", 16)
+    async with Chat(tmp_path) as w:
+        shown = await ask(w, chunk(SOUND), chunk(IMAGE), "End.")
+        assert shown[:2] == ["<file>", "End."] and "it is larger than 16 bytes" in shown[2]
+
+
+async def test_a_file_that_nobody_recorded_is_removed_and_a_dead_gateways_too(tmp_path: Path) -> None:
+    stranger = "0" * 64
+    async with Chat(tmp_path) as w:
+        await ask(w, chunk(IMAGE))
+        await w.gateway.record.write(received_rows.keep, stranger, 1, "x", "image/png")
+        (tmp_path / "blobs" / stranger).write_bytes(b"x")
+    async with Chat(tmp_path) as w:
+
+        async def gone() -> bool:
+            return not (tmp_path / "blobs" / stranger).exists()
+
+        await until(gone)
+        [file] = [file for entry in await w.entries(KEY) for file in entry.get("files", [])]
+        assert (tmp_path / "blobs" / file["id"]).read_bytes() == PNG
+
+
+async def test_a_deleted_conversation_takes_its_files_along(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await ask(w, chunk(IMAGE))
+        [file] = [file for entry in await w.entries(KEY) for file in entry.get("files", [])]
+        await w.gateway.delete(KEY)
+
+        async def gone() -> bool:
+            return not (tmp_path / "blobs" / file["id"]).exists()
+
+        await until(gone)
