@@ -29,23 +29,6 @@ SELECT c.id, c.how, c.dest, c.digest, c.outcome, c.turn, c.echo_of,
 FROM claim c
 WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS NOT NULL ORDER BY c.id
 
--- name: claims_of_file
--- which claims said a file there in this root, and whether they stand, or leave at all
-SELECT c.id, c.session, c.seq,
-  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
-  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
-FROM claim c JOIN holding h ON h.session = c.session AND h.seq = c.seq AND h.blob = :blob
-WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 'said' AND c.dest = :dest ORDER BY c.id
-
--- name: claims_of_link
--- the same of a file that is only a link
-SELECT c.id, c.session, c.seq,
-  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
-  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
-FROM claim c JOIN entry e ON e.session = c.session AND e.seq = c.seq
-WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 'said' AND c.dest = :dest
-  AND e.more ->> '$.files[0].uri' = :uri ORDER BY c.id
-
 -- name: claim_edits
 -- it replaces the text of another one, which says this from here on
 UPDATE claim SET edits = :edits, digest = :digest WHERE id = :id
@@ -142,6 +125,23 @@ WHERE c.id = :claim AND n.how = 'block' AND n.outcome = 'said' AND EXISTS(SELECT
 -- name: claim_part_of
 -- it is a part of the same block as that claim
 UPDATE claim SET part_of = :first WHERE id = :id
+
+-- name: claims_of_file
+-- which claims said a file there in this root, and whether they stand, or leave at all
+SELECT c.id, c.session, c.seq,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
+FROM claim c JOIN holding h ON h.session = c.session AND h.seq = c.seq AND h.blob = :blob
+WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 'said' AND c.dest = :dest ORDER BY c.id
+
+-- name: claims_of_link
+-- the same of a file that is only a link
+SELECT c.id, c.session, c.seq,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
+FROM claim c JOIN entry e ON e.session = c.session AND e.seq = c.seq
+WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 'said' AND c.dest = :dest
+  AND e.more ->> '$.files[0].uri' = :uri ORDER BY c.id
 
 -- name: claim_quiet
 -- the newest claim of a root by which its agent stayed quiet
