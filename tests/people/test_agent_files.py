@@ -190,3 +190,67 @@ async def test_a_deleted_conversation_takes_its_files_along(tmp_path: Path) -> N
             return not (tmp_path / "blobs" / file["id"]).exists()
 
         await until(gone)
+
+
+# ---------------------------------------------------------------- in results of tool calls
+
+
+def call(status: str, **more: Any) -> Json:
+    kind = "tool_call" if status == "pending" else "tool_call_update"
+    return {"update": {"sessionUpdate": kind, "toolCallId": "t1", "title": "shoot", "status": status, **more}}
+
+
+async def tool_calls(w: Chat) -> list[Json]:
+    view = await anext(w.gateway.watch(KEY))
+    return [item for item in view["items"] if item["kind"] == "tool"]
+
+
+def result(*blocks: Json) -> list[Json]:
+    return [{"type": "content", "content": block} for block in blocks]
+
+
+TEXT = {"type": "text", "text": "taken"}
+BROKEN = {"type": "image", "mimeType": "image/png", "data": "§§§"}
+MCP = {"content": [TEXT, IMAGE], "isError": False}
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [call("completed", content=result(TEXT, IMAGE))],
+        [call("in_progress", content=result(IMAGE)), call("completed", content=result(TEXT, IMAGE))],
+        [call("completed", rawOutput=MCP)],
+        [call("completed", rawOutput={"result": MCP}, content=result(TEXT))],
+        [call("completed", rawOutput=MCP, content=result(TEXT, IMAGE))],
+        [call("completed", content=result(IMAGE), rawOutput="taken"), call("completed")],
+    ],
+)
+async def test_a_file_in_the_result_of_a_tool_call_is_shown_with_the_call(tmp_path: Path, ends: list[Json]) -> None:
+    async with Chat(tmp_path) as w:
+        assert await ask(w, call("pending"), *ends, "Done.") == ["Done."], "no chat is sent it"
+        [item] = await tool_calls(w)
+        [file] = item["files"]
+        assert (file["name"], file["mime"], item["text"]) == ("image.png", "image/png", "taken")
+        assert (w.path / "blobs" / file["id"]).read_bytes() == PNG
+    async with Chat(tmp_path) as w:  # the next gateway cleans up, and keeps it
+        assert (w.path / "blobs" / file["id"]).read_bytes() == PNG
+        await w.gateway.delete(KEY)
+
+        async def gone() -> bool:
+            return not (w.path / "blobs" / file["id"]).exists()
+
+        await until(gone)
+
+
+async def test_what_of_a_result_cannot_be_stored_is_named_with_the_call(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await ask(w, call("pending"), call("completed", content=result(TEXT, BROKEN, IMAGE)), "Done.")
+        [item] = await tool_calls(w)
+        assert [file.get("missing") for file in item["files"]] == ["its data cannot be read", None]
+        assert item["text"] == "taken"
+
+
+async def test_a_file_that_a_tool_returned_is_said_once_the_agent_says_it(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        steps = (call("pending"), call("completed", content=result(IMAGE)), "Here:", chunk(IMAGE))
+        assert await ask(w, *steps) == ["Here:", "<file>"]

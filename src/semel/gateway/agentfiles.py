@@ -110,6 +110,8 @@ class AgentFiles:
 
     async def _keep(self, file: AgentFile, data: bytes) -> AgentFile:
         assert file.id is not None
+        if self._kept[file.id]:  # an agent tells a call's content anew with each update of it
+            return file
         with self.copies:
             await self.record.write(rows.keep, file.id, len(data), file.name, file.mime)
             self._kept[file.id] += 1

@@ -14,7 +14,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class AgentFile:
-    """A file that an agent handed over. `id`: of its stored content; None: it is only named, by its address `uri`.
+    """A file that an agent handed over. `id`: of its stored content; None: it is only named, by its address `uri`, or
+    it is `missing`, and why.
 
     `size` in bytes.
     """
@@ -24,10 +25,12 @@ class AgentFile:
     id: str | None = None
     size: int | None = None
     uri: str | None = None
+    missing: str | None = None
 
     def row(self) -> dict[str, Any]:
         """As an entry or an item lists it among its files."""
         told = {"id": self.id, "size": self.size, "name": self.name, "mime": self.mime, "uri": self.uri}
+        told["missing"] = self.missing
         return {name: value for name, value in told.items() if value is not None}
 
 
@@ -60,8 +63,19 @@ def attachment(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def files_of(content: object) -> list[AgentFile]:
-    """The files of a tool call's `ToolCallContent` list."""
+    """The files of a tool call's `ToolCallContent` list, those that are missing included."""
     if not isinstance(content, list):
         return []
     inner = [part.get("content") for part in content if isinstance(part, dict) and part.get("type") == "content"]
-    return [block["file"] for block in inner if isinstance(block, dict) and isinstance(block.get("file"), AgentFile)]
+    return [file for block in inner if isinstance(block, dict) and (file := _file_of(block)) is not None]
+
+
+def _file_of(block: Mapping[str, Any]) -> AgentFile | None:
+    named = attachment(block)
+    if isinstance(named.get("file"), AgentFile):
+        file: AgentFile = named["file"]
+        return file
+    if "missing" not in named:
+        return None
+    kind = named["type"] or "file"
+    return AgentFile(named.get("name") or kind, named.get("mimeType") or kind, missing=named["missing"])
