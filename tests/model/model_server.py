@@ -26,6 +26,8 @@ class Answer:
     calls    tool calls behind it: (name, arguments)
     thought  what it thinks first
     refusal  instead of a text: words of the model in OpenAI's own field, piece by piece
+    images   addresses of images, told behind the first chunk as OpenRouter does (chat completions alone)
+    audio    pieces of a sound, each {"transcript"?, "data"?} (chat completions alone)
     stop     "stop", "length" or "filter"
     word     the reason for the end in the server's own word, whatever `stop` is
     status   of the HTTP answer; not 200: `body` and `retry_after` go with it
@@ -39,6 +41,8 @@ class Answer:
     calls: Sequence[tuple[str, Json]] = ()
     thought: str = ""
     refusal: Sequence[str] = ()
+    images: Sequence[str] = ()
+    audio: Sequence[Json] = ()
     stop: Literal["stop", "length", "filter"] = "stop"
     word: str | None = None
     status: int = 200
@@ -231,6 +235,10 @@ def _completions(answer: Answer, model: str) -> Iterator[str]:
         yield chunk({"content": text})
         if n == 0:
             yield GATE
+            for url in answer.images:
+                yield chunk({"images": [{"type": "image_url", "index": 0, "image_url": {"url": url}}]})
+    for piece in answer.audio:
+        yield chunk({"content": None, "audio": {"id": "a1", **piece}})
     for text in answer.refusal:
         yield chunk({"refusal": text})
     if answer.cut == "event":

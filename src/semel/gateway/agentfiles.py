@@ -96,6 +96,8 @@ class AgentFiles:
         inner = block.get("resource")
         if isinstance(inner, dict):
             told |= {name: value for name, value in inner.items() if name in ("mimeType", "uri")}
+        if str(told.get("uri")).startswith("data:"):
+            del told["uri"]  # that is all of it
         try:
             found = await asyncio.to_thread(read_block, block)
             if isinstance(found, AgentFile):
@@ -182,6 +184,8 @@ def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
         raise Unreadable("it is empty")
     if len(data) > FILE_LIMIT:
         raise Unreadable(f"it is larger than {FILE_LIMIT:,} bytes")
+    if not mime and uri is not None and uri.startswith("data:"):
+        mime = uri[len("data:") :].partition(",")[0].partition(";")[0]
     if not mime:
         mime = "text/plain" if isinstance(told.get("text"), str) else _guessed(uri)
     mime = plain_mime(mime)

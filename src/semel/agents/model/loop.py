@@ -6,6 +6,9 @@ Nothing is retried here: a request that fails ends the prompt, and what is done 
 
 from __future__ import annotations
 
+import base64
+import io
+import wave
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +16,7 @@ from typing import Any
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior
 from pydantic_ai.messages import (
+    FilePart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -28,6 +32,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import history
 from semel.agents.model.failures import Broken, Unreadable, answer, is_cut_inside_a_character
+from semel.agents.model.plainly import Handed, handed
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
@@ -35,6 +40,7 @@ from semel.law.wellformed import scrub
 
 Json = dict[str, Any]
 Block = Sequence[Json]
+SAMPLES_A_SECOND = 24_000  # of the sounds of OpenAI's chat completions, 16 bit each
 STOPS = {"length": "max_tokens", "content_filter": "refusal"}
 
 
@@ -92,6 +98,8 @@ class Loop:
         self._requests += 1
         shown = _Shown(self._tell, f"{self._prefix}.{self._requests}")
         parameters = ModelRequestParameters(function_tools=self._toolbox.definitions())
+        beside = Handed()
+        handed.set(beside)
         try:
             async with model_request_stream(
                 self._models.model,
@@ -100,6 +108,7 @@ class Loop:
                 model_request_parameters=parameters,
             ) as stream:
                 async for event in stream:
+                    shown.show_beside(beside)
                     if isinstance(event, PartStartEvent):
                         shown.start(event.part)
                     elif isinstance(event, PartDeltaEvent):
@@ -114,7 +123,7 @@ class Loop:
             raise
         except (AttributeError, TypeError, LookupError, ValueError) as error:  # it looked for what is not there
             raise Unreadable(error) from error
-        response = _with_refusal(stream.get(), shown)
+        response = _with_words(_with_refusal(stream.get(), shown), beside, shown)
         if not self._models.is_whole(response):
             raise Broken
         self._usage(response)
@@ -135,6 +144,14 @@ def _with_refusal(response: ModelResponse, shown: _Shown) -> ModelResponse:
     return replace(response, parts=[*response.parts, TextPart(refusal)])
 
 
+def _with_words(response: ModelResponse, beside: Handed, shown: _Shown) -> ModelResponse:
+    """What came beside the text is shown; the words of a sound are what the model said."""
+    shown.show_beside(beside)
+    shown.show_sound(beside.samples)
+    words = "".join(beside.words)
+    return replace(response, parts=[*response.parts, TextPart(words)]) if words.strip() else response
+
+
 def _sound(part: Any) -> Any:
     """What a model said goes back to its API with the next request: no half of a surrogate pair can."""
     told = {name: getattr(part, name, None) for name in ("content", "tool_name", "args")}
@@ -153,6 +170,7 @@ class _Shown:
         self._id = id
         self._last: type = TextPart
         self._texts = 0
+        self._words = 0  # pieces of a sound's words that were shown
 
     def start(self, part: object) -> None:
         if isinstance(part, TextPart) and self._last is not TextPart:
@@ -162,6 +180,36 @@ class _Shown:
             self._chunk("agent_message_chunk", part.content)
         elif isinstance(part, ThinkingPart):
             self._chunk("agent_thought_chunk", part.content)
+        elif isinstance(part, FilePart):
+            mime = part.content.media_type
+            self._file("audio" if mime.startswith("audio/") else "image", part.content.data, mime)
+
+    def show_beside(self, beside: Handed) -> None:
+        """What a chat completion told beside its text since it was last asked."""
+        images, beside.images = beside.images, []
+        for url in images:
+            self._tell_file({"type": "image", "uri": url})
+        words = beside.words[self._words :]
+        self._words += len(words)
+        self._chunk("agent_message_chunk", "".join(words))
+
+    def show_sound(self, samples: Sequence[str]) -> None:
+        """A sound whose pieces are all there."""
+        if not samples:
+            return
+        try:
+            data = b"".join(base64.b64decode(piece) for piece in samples)
+        except ValueError:
+            self._tell_file({"type": "audio", "mimeType": "audio/wav", "data": "".join(samples)})
+            return
+        self._file("audio", wav(data), "audio/wav")
+
+    def _file(self, kind: str, data: bytes, mime: str) -> None:
+        self._tell_file({"type": kind, "mimeType": mime, "data": base64.b64encode(data).decode("ascii")})
+
+    def _tell_file(self, content: Json) -> None:
+        id = f"{self._id}.{self._texts}"
+        self._tell({"sessionUpdate": "agent_message_chunk", "messageId": id, "content": content})
 
     def start_new_text(self, text: str) -> None:
         """Show a text that is a message of its own, whatever came before it."""
@@ -179,3 +227,14 @@ class _Shown:
         if text:
             id = f"{self._id}.{self._texts}" + ("t" if kind == "agent_thought_chunk" else "")
             self._tell({"sessionUpdate": kind, "messageId": id, "content": {"type": "text", "text": text}})
+
+
+def wav(samples: bytes) -> bytes:
+    """Raw samples as a file that players know."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as written:
+        written.setnchannels(1)
+        written.setsampwidth(2)
+        written.setframerate(SAMPLES_A_SECOND)
+        written.writeframes(samples)
+    return out.getvalue()
