@@ -254,3 +254,14 @@ async def test_a_file_that_a_tool_returned_is_said_once_the_agent_says_it(tmp_pa
     async with Chat(tmp_path) as w:
         steps = (call("pending"), call("completed", content=result(IMAGE)), "Here:", chunk(IMAGE))
         assert await ask(w, *steps) == ["Here:", "<file>"]
+
+
+async def test_a_message_that_is_told_whole_has_its_files(tmp_path: Path) -> None:
+    def whole(*blocks: Json) -> Json:
+        return {"update": {"sessionUpdate": "agent_message", "messageId": "m1", "content": list(blocks)}}
+
+    text = {"type": "text", "text": "Look: "}
+    async with Chat(tmp_path) as w:
+        shown = await ask(w, whole(text), whole(text, IMAGE), whole(text, IMAGE, BROKEN), whole(text, IMAGE, BROKEN))
+        assert shown[:2] == ["Look: ", "<file>"] and len(shown) == 3
+        assert "its data cannot be read" in shown[2]

@@ -13,6 +13,7 @@ import codecs
 from collections.abc import Mapping
 from typing import Any
 
+from .attachment import is_attachment
 from .block import MESSAGE, THOUGHT, Block
 from .calls import Calls
 from .dialect import content_text
@@ -65,6 +66,13 @@ class Version2:
         mid, content = data.get("messageId"), data.get("content", ())
         if not isinstance(mid, str) or content == ():
             return []
+        ops = self._whole_text(kind, mid, content)
+        for block in content if isinstance(content, list) else ():
+            if is_attachment(block):
+                ops += self.talk.chunk(kind, {"messageId": mid, "content": block})
+        return ops
+
+    def _whole_text(self, kind: str, mid: str, content: Any) -> list[Op]:
         text = _text(content)
         block = next((b for b in reversed(self.board.nodes) if _is(b, kind, mid)), None)
         if not isinstance(block, Block):
