@@ -78,7 +78,7 @@ def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> 
         second = begin(store)
         told = store.look(past.remembered, 1, 1000)
         assert (told.turn, told.spoken) == (second.turn, ())
-        assert [(d.title, d.status, d.input) for d in told.begun] == [("deploy", "failed", {"to": "prod"})]
+        assert [(d.title, d.status, d.input) for d in told.begun] == [("deploy", "no result", {"to": "prod"})]
 
 
 def test_a_history_that_is_cut_begins_with_the_same_turn_for_some_turns() -> None:

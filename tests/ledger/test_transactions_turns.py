@@ -59,7 +59,7 @@ def test_what_was_shown_when_a_turn_was_lost_stays_partial_and_is_told(desk: Des
     assert (entry["text"], entry["partial"], "live" in entry) == ("Half an answ", True, False)
     assert [(t.text, t.partial) for t in second.told] == [("Half an answ", True)]
     assert second.tools is True
-    assert desk.items()[0]["status"] == "failed"
+    assert desk.items()[0]["status"] == "no result"
 
 
 def test_a_third_loss_fails_the_turn_tells_it_and_lets_the_next_begin(desk: Desk) -> None:

@@ -228,7 +228,7 @@ def test_a_cancel_is_final_at_once_and_what_comes_later_is_late() -> None:
 def test_a_dead_agent_leaves_no_call_running_and_its_words_are_partial() -> None:
     a_fold, board = run([call(), say("and th"), {"_died": True}], CAREFUL)
     tool_item, message, turn = a_fold.items()
-    assert (tool_item.fields["status"], message.fields["partial"]) == ("failed", True)
+    assert (tool_item.fields["status"], message.fields["partial"]) == ("no result", True)
     assert turn.fields == {"stop": "error", "error": "died"}
     assert board.ended == {1, 2}
 

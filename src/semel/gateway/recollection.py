@@ -145,7 +145,7 @@ def _open_call(slot: int, item: Item) -> list[show.Op]:
     """A tool call that only the agent's memory has."""
     body = {name: item.fields[name] for name in ("title", "status", "tool_kind", "input") if name in item.fields}
     if recall.is_open(item):
-        body |= {"status": "failed", "lost": True}
+        body |= {"status": "no result", "lost": True}
     output = Output()
     output.grow(item.text)
     name = str(item.fields["call"]) if item.fields.get("call") else None

@@ -37,6 +37,7 @@ LAWS = {
     "book_view_live": "view text = entry text",
     "book_view_pieces": "view text = entry text",
     "book_seq": "seq has no gaps",
+    "book_call_ended": "no tool call of a finished turn is pending or running",
     "book_turn_running": "one turn at a time per session",
     "book_turn_ended": "finished turns have all their rows",
     "book_answered": ANSWERED,

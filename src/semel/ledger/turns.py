@@ -370,7 +370,7 @@ def close_reserved(tx: Tx, session: Row, root: int | None) -> None:
 def interrupted(item: Row) -> dict[str, Any]:
     if item.kind == "permission":  # a question that was asked stays: its answer is an event, not a reply
         return {"state": "cancelled"}
-    return {"status": "failed", "lost": True} if item.kind == "tool" else {}
+    return {"status": "no result", "lost": True} if item.kind == "tool" else {}
 
 
 def fail(tx: Tx, session: int, turn: Row, why: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from .block import MESSAGE, THOUGHT, Block
 from .calls import Call, Calls
+from .dialect import NO_RESULT
 from .evidence import bare
 from .halves import Halves, find_streamed_text, has_half
 from .history import Replay
@@ -133,10 +134,10 @@ class Fold:
         ops = self._give_up_halves() + self._end_replay() + self._end_user() + self.talk.end(partial=bad)
         if stop == "cancelled" and not died:
             ops += self.calls.finish_all("cancelled")
-        elif bad:
+        elif bad and not died:
             ops += self.calls.finish_all("failed")
         else:
-            ops += self.calls.finish_all(self.profile.unfinished)
+            ops += self.calls.finish_all(NO_RESULT if died else self.profile.unfinished)
         fields = {"stop": stop} if error is None else {"stop": stop, "error": error}
         self.board.add(Node(self.board.fresh(), "turn", fields)).ended = True
         return ops

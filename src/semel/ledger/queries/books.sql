@@ -144,6 +144,11 @@ WHERE e.id IS NULL AND i.id IS NULL
 SELECT s.key, s.seq, count(e.id) AS entries, max(e.seq) AS last FROM session s LEFT JOIN entry e ON e.session = s.id
 GROUP BY s.id HAVING count(e.id) <> s.seq OR coalesce(max(e.seq), 0) <> s.seq OR coalesce(max(e.rev), 0) > s.rev
 
+-- name: book_call_ended
+-- a tool call ends with its turn: none of a turn that is over waits or runs
+SELECT i.id AS item, i.session, i.turn, t.state, i.body ->> 'status' AS status FROM item i JOIN turn t ON t.id = i.turn
+WHERE i.kind = 'tool' AND t.state <> 'running' AND i.body ->> 'status' IN ('pending', 'running')
+
 -- name: book_turn_running
 -- one turn at a time: a running turn is its session's, and a session's turn runs
 SELECT t.id AS turn, t.session, t.state FROM turn t JOIN session s ON s.id = t.session
