@@ -14,6 +14,7 @@ from typing import Any
 
 import apsw
 
+from proof.conversations import judge_conversations, read_record
 from proof.crash import script
 from proof.crash.platforms import Platform
 from proof.crash.world import World
@@ -65,7 +66,10 @@ def judge(world: World) -> list[str]:
         after = Aftermath(world)
     except (LedgerError, apsw.Error) as fault:
         return [*found, f"the ledger cannot be read: {fault}"]
-    for check in (_platforms, _transcript, _turns, _restored, _agent, _watcher, _callers, _reporter):
+    checks = (
+        _platforms, _conversations, _transcript, _turns, _restored, _agent, _watcher, _callers, _reporter,
+    )  # fmt: skip
+    for check in checks:
         found += check(after)
     return found
 
@@ -90,6 +94,13 @@ def _platforms(after: Aftermath) -> Iterator[str]:
             yield f"people at {place[0]!r} see {place[1]!r} {shown[place]} times"
     if held and not any(one["role"] == "notice" for one in after.entries):
         yield f"{sorted(held)} is held, and nobody was told"
+
+
+def _conversations(after: Aftermath) -> Iterator[str]:
+    """Laws 6, 7, 12: each chat is what the entries say, in their order, and nobody waits for an answer."""
+    platforms = {"post": after.world.post, "bird": after.world.bird, "hook": after.world.hook}
+    chats = {name: [(one.address, one.text) for one in each.log] for name, each in platforms.items()}
+    return judge_conversations(read_record(after.world.house.ledger), chats)
 
 
 def _platform(name: str, platform: Platform, parts: dict[str, Json]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 
+from proof.conversations import Record
 from proof.soak.plan import Channel
 from proof.soak.platforms import Platform, Post
 from proof.soak.traffic import Said, Watched
@@ -42,6 +43,7 @@ class Asked:
 class Evidence:
     """`views`: what watchers hold, by session; `transcript`: the same entries, as the API tells them."""
 
+    record: Record
     said: Sequence[Said]
     events: Sequence[Json]
     entries: Sequence[Json]
@@ -64,6 +66,7 @@ def gather(
     asked, answered = notes(root / "prompts")
     with closing(apsw.Connection(str(ledger), flags=apsw.SQLITE_OPEN_READONLY)) as db:
         return Evidence(
+            record=Record.read(db),
             said=said,
             events=rows(db, EVENTS),
             entries=rows(db, ENTRIES),

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from proof.conversations import judge_conversations
 from proof.soak.evidence import Evidence
 from proof.soak.plan import Channel
 from proof.soak.platforms import Post
@@ -281,6 +282,17 @@ def answers_left(case: Case) -> Iterator[str]:
                 yield f"the answer to {mark} left {times} times for {session.channel.name}"
 
 
+def nobody_waits(case: Case) -> Iterator[str]:
+    """Each chat is what the entries say, in their order, and every message is answered there."""
+    evidence = case.evidence
+    chats = {
+        name: [(one.address, one.text) for one in folded(channel, evidence.posts[name])]
+        for name, channel in evidence.channels.items()
+    }
+    all_ = [name for name, channel in evidence.channels.items() if channel.narration == "all"]
+    return judge_conversations(evidence.record, chats, all_)
+
+
 # -------------------------------------------------------------------- watchers
 
 
@@ -301,5 +313,5 @@ def views_are_entries(case: Case) -> Iterator[str]:
 
 CHECKS: Sequence[Callable[[Case], Iterator[str]]] = (
     heard_once, recorded_once, answered_once, failed_seldom, said_once, prompted_for_each_attempt, left_once,
-    answers_left, views_are_entries,
+    answers_left, nobody_waits, views_are_entries,
 )  # fmt: skip

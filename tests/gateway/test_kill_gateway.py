@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from proof.conversations import judge_conversations, read_record
 from semel.ledger import books, views
 from semel.ledger.store import Store
 
@@ -107,6 +108,7 @@ def _asking(text: str) -> str:
 
 
 def _judge(path: Path, texts: dict[str, str]) -> None:
+    assert list(judge_conversations(read_record(path), {})) == []
     store = Store.open_sync(path)
     try:
         assert not [b for b in store.look(books.audit) if not b.ok]

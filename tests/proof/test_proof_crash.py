@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import apsw
 import httpx2
 import pytest
 
@@ -103,6 +106,7 @@ async def test_the_judge_tells_what_is_lost_repeated_or_told_otherwise(library: 
     world.bird.log.append(replace(kept[0], key="another"))
     assert any("of which the ledger knows nothing" in one for one in judge(world))
     world.bird.log[:] = kept
+    _tell_what_people_miss(world)
     world.watcher.view.entries[1]["text"] = "something else"
     assert any("the watching client sees" in one for one in judge(world))
     world.watcher.view.entries[1] = seen
@@ -112,6 +116,31 @@ async def test_the_judge_tells_what_is_lost_repeated_or_told_otherwise(library: 
     log = world.place / "agent.log"
     log.write_text(log.read_text() + '{"calls": "send_message"}\n')
     assert any("called its tool 2 times" in one for one in judge(world))
+
+
+def _tell_what_people_miss(world: World) -> None:
+    """A text that is gone from the outbox and from the chat alike, and one that both have in another order."""
+    room = list(world.post.log)
+    (part,) = _ask(world, "SELECT * FROM part WHERE key = ?", room[-1].key)
+    _ask(world, "DELETE FROM part WHERE id = ?", part[0])
+    world.post.log.pop()
+    found = judge(world)
+    assert any("ended well with" in one and "nothing was sent" in one for one in found), found
+    assert any("can see what became of" in one for one in found), found
+    _ask(world, f"INSERT INTO part VALUES({', '.join('?' * len(part))})", *part)
+    _ask(world, "UPDATE part SET line = 0 WHERE id = ?", part[0])
+    world.post.log[:] = [room[-1], *room[:-1]]
+    found = judge(world)
+    assert any("the record is the other way" in one for one in found), found
+    assert not any("in another order than they were said" in one for one in found), found
+    _ask(world, "UPDATE part SET line = ? WHERE id = ?", part[1], part[0])
+    world.post.log[:] = room
+    assert judge(world) == []
+
+
+def _ask(world: World, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    with closing(apsw.Connection(str(world.house.ledger))) as db:
+        return list(db.execute(sql, values))
 
 
 def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

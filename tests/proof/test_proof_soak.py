@@ -14,6 +14,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2]))  # where `proof` and `bench` are
 
+from proof.conversations import Record
 from proof.soak import gauges
 from proof.soak.evidence import Asked, Evidence, notes
 from proof.soak.judge import judge
@@ -42,6 +43,8 @@ class Told:
         self.posts: dict[str, list[Post]] = {one.name: [] for one in (HOOK, TG, KNOWN)}
         self.asked: list[Asked] = []
         self.seq: dict[str, int] = {}
+        self.claims: list[Json] = []
+        self.open_calls: list[Json] = []
         for session in PLACES:
             for deed in ("plain", "tool"):
                 self.talk(Message(f"q{len(self.said)}x1a", session, "api", deed, again=False))
@@ -67,12 +70,25 @@ class Told:
         self.entries.append({"session": session, "seq": self.seq[session], "role": role, "text": text, **usual, **more})
 
     def speak(self, message: Message, text: str) -> None:
-        session = message.session
-        self.entry(session.key, "agent", text, turn=len(self.said))
+        how = "tool" if text.startswith("Told: ") else "block"
+        self.entry(message.session.key, "agent", text, turn=len(self.said), claim=self.claim(message.session, how))
+        self.leave(message.session, text)
+
+    def claim(self, session: Session, how: str) -> int:
+        """What is said now, by the newest turn."""
+        n, turn, place = len(self.claims) + 1, len(self.said), PLACES.index(session)
+        made = {"id": n, "session": place, "turn": turn, "root": turn, "how": how, "kind": "text", "outcome": "said"}
+        dest = f"{session.channel.name}:{session.address}" if session.channel else f"web:{session.address}"
+        self.claims.append({**made, "dest": dest, "echo_of": None, "part_of": None, "edits": None})
+        return n
+
+    def leave(self, session: Session, text: str) -> None:
+        """The newest claim leaves for its chat, if its session is at home in one."""
         if session.channel is None:
             return
         n, channel = len(self.parts) + 1, session.channel.name
         part = {"id": n, "channel": channel, "dest": f"{channel}:{session.address}", "key": f"k{n}", "state": "sent"}
+        part["claim"] = len(self.claims)
         self.parts.append({**part, "op": {"text": text}, "receipt": f"r{n}", "session": session.key})
         key = None if session.channel is TG else f"k{n}"
         self.posts[channel].append(Post(f"k{n}" if session.channel is HOOK else f"r{n}", key, session.address, text))
@@ -82,10 +98,33 @@ class Told:
         for entry in self.entries:
             there.setdefault(entry["session"], {})[entry["seq"]] = {"seq": entry["seq"], "text": entry["text"]}
         return Evidence(
+            record=self.record(),
             said=self.said, events=self.events, entries=self.entries, turns=self.turns, parts=self.parts,
             posts=self.posts, channels={one.name: one for one in (HOOK, TG, KNOWN)}, views=deepcopy(there),
             faults={session: [] for session in there}, transcript=there, asked=self.asked, answered={},
         )  # fmt: skip
+
+    def record(self) -> Record:
+        """What of it the judge of conversations reads."""
+        places = {session.key: n for n, session in enumerate(PLACES)}
+        entries = [{**one, "session": places[one["session"]]} for one in self.entries]
+        seqs = {one["event"]: (one["session"], one["seq"]) for one in entries if one["event"] is not None}
+        homes = [f"{one.channel.name}:{one.address}" if one.channel else f"web:{one.address}" for one in PLACES]
+        told = {json.loads(one["more"] or "{}").get("part") for one in self.entries if one["role"] == "notice"}
+        return Record(
+            sessions={n: {"id": n, "key": key, "home": homes[n], "erased": 0} for key, n in places.items()},
+            turns={one["id"]: one for one in self.turns},
+            entries=entries,
+            claims={one["id"]: one for one in self.claims},
+            events=[
+                {"id": n, "source": "api", "key": f"k{n}", "kind": "message", "session": place, "seq": seq, "turn": n}
+                for n, (place, seq) in seqs.items()
+            ],
+            sources=dict.fromkeys(seqs, "api"),
+            commands=set(),
+            excused={part["claim"] for part in self.parts if part["id"] in told},
+            open_calls=self.open_calls,
+        )
 
 
 def test_evidence_that_is_whole_is_no_violation() -> None:
@@ -247,6 +286,36 @@ def answer_that_never_left(told: Told) -> None:
     told.posts["hook1"] = [one for one in told.posts["hook1"] if one.key != part["key"]]
 
 
+def answer_that_no_part_is_of(told: Told) -> None:
+    """As if the closing text had never been put in line."""
+    part = [one for one in told.parts if one["op"]["text"].startswith("Seen: ")][-1]
+    told.parts.remove(part)
+    told.posts["known1"] = [one for one in told.posts["known1"] if one.key != part["key"]]
+
+
+def failure_that_is_told_on_the_page_alone(told: Told) -> None:
+    told.talk(Message(f"q{len(told.said)}x1a", PLACES[3], "api", "plain", again=False))
+    told.events[-1]["state"] = told.turns[-1]["state"] = "failed"
+    told.parts.pop()
+    told.posts["known1"].pop()
+    more = '{"kind": "turn.failed"}'
+    told.claims[-1]["how"] = "notice"
+    told.entries[-1] |= {"role": "notice", "text": "The agent's turn failed.", "more": more}
+
+
+def swapped_before_they_stood_in_line(told: Told) -> None:
+    """The outbox and the chat agree, and the record says otherwise."""
+    parts = [part for part in told.parts if part["channel"] == "known1" and part["op"]["text"].startswith("Seen: ")]
+    first, second = (told.parts.index(part) for part in parts)
+    told.parts[first], told.parts[second] = told.parts[second], told.parts[first]
+    posts = told.posts["known1"]
+    posts[0], posts[-1] = posts[-1], posts[0]
+
+
+def call_that_runs_for_ever(told: Told) -> None:
+    told.open_calls.append({"id": 1, "turn": 1, "title": "Back up", "status": "running"})
+
+
 DOCTORED: list[tuple[Callable[[Told], None], str]] = [
     (lost_event, "heard 0 times"),
     (second_event, "heard 2 times"),
@@ -277,6 +346,10 @@ DOCTORED: list[tuple[Callable[[Told], None], str]] = [
     (still_under_way, "never came to rest"),
     (out_of_order, "behind"),
     (answer_that_never_left, "left 0 times"),
+    (answer_that_no_part_is_of, "ended well with"),
+    (failure_that_is_told_on_the_page_alone, "can see what became of"),
+    (swapped_before_they_stood_in_line, "the record is the other way"),
+    (call_that_runs_for_ever, "its turn is over"),
 ]
 
 

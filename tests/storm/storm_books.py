@@ -13,6 +13,7 @@ from storm_house import Storm
 from storm_plan import SESSIONS, Planned
 from system_house import Json, Receiver
 
+from proof.conversations import judge_conversations, read_record
 from semel.testing.marking_agent import MARK, questions
 
 EVENTS = """SELECT e.id, e.source, e.key, e.kind, e.payload, lower(hex(e.digest)) AS digest, e.repeats, h.wakes, h.turn,
@@ -39,6 +40,7 @@ class Aftermath:
 
     def __init__(self, storm: Storm, hook: Receiver, all_: Receiver) -> None:
         self.storm, self.posts = storm, {"hook": hook.posts, "all": all_.posts}
+        self.chats = {"hook": hook.chat, "all": all_.chat}
         ledger = storm.house.data / "ledger.db"
         with closing(apsw.Connection(str(ledger), flags=apsw.SQLITE_OPEN_READONLY)) as db:
             self.events, self.turns = rows(db, EVENTS), rows(db, TURNS)
@@ -189,6 +191,11 @@ class Aftermath:
             there = [wanted[session] for session in SESSIONS if session.split(":")[1] == name]
             assert self.shown(name) == sum(there, Counter()), ("as the platform has it", name)
         assert {part["state"] for part in self.storm.house.parts()} == {"sent"}
+
+    def check_conversations(self) -> None:
+        """Each chat is what the entries say, in their order, and nobody waits for an answer."""
+        record = read_record(self.storm.house.data / "ledger.db")
+        assert list(judge_conversations(record, self.chats, ["all"])) == []
 
     @staticmethod
     def answered(entries: list[Json]) -> Counter[str]:

@@ -34,6 +34,7 @@ def test_twenty_producers_and_twenty_kills_leave_every_event_heard_and_answered_
                 after.check_heard()
                 after.check_prompts()
                 after.check_answers()
+                after.check_conversations()
                 told = after.told()
                 assert told["kills"] == KILLS and told["conflicts"] and told["repeats"] > told["events"]
                 assert any(name.startswith("lost") for name in told["turns"]), "kills hit turns"

@@ -322,6 +322,14 @@ class Receiver:
         """The texts as a person sees them there: each id once."""
         return [one.text for one in {one.id: one for one in reversed(self.posts)}.values()][::-1]
 
+    @property
+    def chat(self) -> list[tuple[str, str]]:
+        """(address, text) of each message where a person sees it: an id once, at its first place."""
+        first: dict[str, Post] = {}
+        for post in self.posts:
+            first.setdefault(post.id, post)
+        return [(str(post.data["to"]), post.text) for post in first.values()]
+
     def _accept(self) -> None:
         while True:
             try:

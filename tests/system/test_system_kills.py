@@ -15,6 +15,8 @@ import httpx2
 import pytest
 from system_house import DEMO, House, channel, left, opened, receiver, script, send, until
 
+from proof.conversations import judge_conversations, read_record
+
 SESSIONS = ("demo:hook:a", "demo:hook:b", "demo:web:a", "demo:web:b")
 KILLS = 10
 
@@ -147,3 +149,4 @@ def test_a_storm_of_kills_loses_nothing_and_says_nothing_twice(tmp_path: Path) -
             shown = Counter(text for text in rx.shown if "<" in text)
             assert max(shown.values(), default=1) == 1, ("shown twice", shown.most_common(2))
             assert {part["state"] for part in house.parts()} <= {"sent"}
+            assert list(judge_conversations(read_record(house.data / "ledger.db"), {"hook": rx.chat})) == []
