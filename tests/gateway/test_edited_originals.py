@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
-from semel.gateway.ports import Rejected, Safety
-from semel.gateway.settings import ChannelSettings
+from semel.gateway.ports import Incoming, Person, Rejected, Safety
+from semel.gateway.settings import ChannelSettings, PersonSettings
 from semel.testing import FakeChannel, Platform
 
 Json = dict[str, Any]
@@ -35,7 +35,8 @@ class Stubborn(FakeChannel):
 
 def world(path: Path, channel: FakeChannel, narration: Any = "last") -> World:
     settings = {"chat": ChannelSettings("chat", "fake", narration=narration)}
-    return World(path, channels={"chat": channel}, channel_settings=settings)
+    people = {"ann": PersonSettings("ann", "owner", ("chat:ann",))}
+    return World(path, channels={"chat": channel}, channel_settings=settings, people=people)
 
 
 CASES = [
@@ -87,6 +88,69 @@ async def test_a_refused_edit_changed_nothing(tmp_path: Path) -> None:
         assert "Alpha." in [post.text for post in platform.log]
         said = [e["text"] for e in await w.entries(ROOM) if e["role"] == "agent"]
         assert said == ["Alpha.", "Beta."], "people read it still: the closing text repeats it"
+
+
+async def delete(w: World, channel: FakeChannel, number: int) -> None:
+    """Ann deletes one of our messages, and the gateway has heard so."""
+    await w.sent()
+    of = [post.id for post in channel.platform.log if post.kind == "post"][number]
+    await channel.tell(Incoming("delete", f"{of}/gone", "room", Person("ann", "Ann"), of=of))
+
+    async def is_heard() -> bool:
+        return any(entry.get("deleted") for entry in await w.entries(ROOM))
+
+    await until(is_heard)
+
+
+@pytest.mark.parametrize("safety", list(Safety))
+@pytest.mark.parametrize("narration", ["last", "all"])
+@pytest.mark.parametrize(
+    ("deeds", "number", "closing", "said"),
+    [
+        ([send("Alpha.")], 0, "Alpha.", True),
+        ([send("Alpha."), edit("Beta.")], 0, "Beta.", True),
+        ([send("Alpha."), edit("Beta.")], 0, "Alpha.", True),
+        ([send("Alpha."), send("Alpha.")], 0, "Alpha.", False),
+        ([send("Alpha."), send("Beta.")], 1, "Alpha.", False),
+    ],
+)
+async def test_what_was_deleted_has_no_echo(
+    tmp_path: Path, safety: Safety, narration: str, deeds: list[Json], number: int, closing: str, said: bool
+) -> None:
+    channel = FakeChannel("chat", safety)
+    async with world(tmp_path, channel, narration) as w:
+        await w.gateway.say(ROOM, script(*deeds, {"wait": str(tmp_path / "gate")}, closing))
+
+        async def is_done() -> bool:
+            return len(await w.texts(ROOM, "agent")) == len(deeds)
+
+        await until(is_done)
+        await delete(w, channel, number)
+        (tmp_path / "gate").touch()
+        await w.idle(ROOM)
+        await w.sent()
+        posts = [post.text for post in channel.platform.log if post.kind == "post"]
+        sent = [deed["arguments"]["text"] for deed in deeds if deed["call"] == "send_message"]
+        assert posts == [*sent, closing] if said else posts == sent
+
+
+async def test_what_was_deleted_while_the_gateway_was_away_has_no_echo(tmp_path: Path) -> None:
+    """The attempt that goes on is told of it, and says it again."""
+    channel = FakeChannel("chat", Safety.IDEMPOTENT)
+    async with world(tmp_path, channel) as w:
+        steps = [send("Alpha."), {"wait": str(tmp_path / "never")}]
+        await w.gateway.say(ROOM, script(*steps, resume=[{"wait": str(tmp_path / "gate")}, "Alpha."]))
+
+        async def is_sent() -> bool:
+            return [post.text for post in channel.platform.log] == ["Alpha."]
+
+        await until(is_sent)
+    async with world(tmp_path, channel) as w:
+        await delete(w, channel, 0)
+        (tmp_path / "gate").touch()
+        await w.idle(ROOM)
+        await w.sent()
+        assert [post.text for post in channel.platform.log] == ["Alpha.", "Alpha."]
 
 
 async def test_what_a_call_is_about_to_say_is_not_previewed_before_it_comes(tmp_path: Path) -> None:
