@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from model_world import Answer, ModelServer, ModelWorld, until
 
-from semel.gateway.settings import DestinationSettings
+from semel.gateway.ports import Incoming, Person, Safety
+from semel.gateway.settings import ChannelSettings, DestinationSettings, PersonSettings
+from semel.testing import FakeChannel
 
 PROVIDERS = ("openai-chat", "openai", "anthropic")
 
@@ -197,3 +199,34 @@ async def test_a_message_beside_the_last_allowed_request_is_a_prompt_of_its_own(
         order = [e["text"] for e in await w.entries()]
         assert order.index(limit) < order.index("To the second.")
         assert len(api.requests) == 2
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_closing_text_that_repeats_what_somebody_deleted_is_said(tmp_path: Path, provider: str) -> None:
+    wait = ("shell", {"command": "while [ ! -e go ]; do sleep 0.02; done; echo over"})
+    answers = [Answer([], calls=[("send_message", {"text": "Alpha."})]), Answer([], calls=[wait]), Answer(["Alpha."])]
+    chat, room = FakeChannel("chat", Safety.AT_MOST_ONCE), "main:chat:room"
+    settings = {"chat": ChannelSettings("chat", "fake")}
+    people = {"ann": PersonSettings("ann", "owner", ("chat:ann",))}
+    async with (
+        ModelServer(*answers) as api,
+        ModelWorld(tmp_path, api, provider, channels={"chat": chat}, channel_settings=settings, people=people) as w,
+    ):
+        await w.gateway.say(room, "Go")
+
+        async def is_shown() -> bool:
+            return bool(chat.platform.log)
+
+        await until(is_shown)
+        await w.sent()
+        of = chat.platform.log[0].id
+        await chat.tell(Incoming("delete", f"{of}/gone", "room", Person("ann", "Ann"), of=of))
+
+        async def is_heard() -> bool:
+            return any(entry.get("deleted") for entry in await w.entries(room))
+
+        await until(is_heard)
+        (w.work / "go").touch()
+        await w.idle(room)
+        await w.sent()
+        assert [post.text for post in chat.platform.log] == ["Alpha.", "Alpha."]
