@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import signal
 import subprocess
@@ -101,3 +102,10 @@ def test_who_interrupts_is_told_that_nothing_is_proven(tmp_path: Path, number: s
         finally:
             running.kill()
     assert running.returncode == 130
+
+
+def test_the_judge_of_conversations_shares_no_code_with_what_it_judges() -> None:
+    source = ast.parse((Path(__file__).parents[2] / "proof" / "conversations.py").read_text("utf-8"))
+    imports = [node for node in ast.walk(source) if isinstance(node, ast.Import | ast.ImportFrom)]
+    named = [getattr(node, "module", None) or node.names[0].name for node in imports]
+    assert "apsw" in named and not [name for name in named if name.split(".")[0] == "semel"]
