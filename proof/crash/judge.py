@@ -23,7 +23,7 @@ from semel.ledger.errors import LedgerError
 from semel.ledger.store import Store
 
 Json = dict[str, Any]
-PUT_BACK = "The record was put back"
+PUT_BACK = "was put back to its state"
 PARTS = "SELECT id, channel, dest, key, state, line, receipt, op ->> 'text' AS text FROM part ORDER BY line"
 ENTRIES = """SELECT n.seq, n.role, n.text, n.partial, n.superseded, n.live, n.more ->> 'kind' AS about, e.kind, e.key
  FROM entry n JOIN session s ON s.id = n.session LEFT JOIN event e ON e.id = n.event WHERE s.key = ? ORDER BY n.seq"""
@@ -193,7 +193,7 @@ def _restored(after: Aftermath) -> Iterator[str]:
     if len(failed) != times:
         yield f"{failed} failed, and what ran and waited when the ledger was copied is one turn"
     notices = [one["text"] for one in after.entries if one["about"] == restored.KIND]
-    room = [one.text for one in after.world.post.log if one.text.startswith(PUT_BACK)]
+    room = [one.text for one in after.world.post.log if PUT_BACK in one.text]
     if len(notices) != times or room != notices:
         yield f"the transcript has {notices} of the restore, and people at 'room' were told {room}"
     if any("6 messages" not in text or "2 requests" not in text for text in notices):
