@@ -45,7 +45,7 @@ class World(House):
         self.kills = 0
         self.since = math.inf  # when it began to accept, by the monotonic clock; it does not yet: at no time
         self.left: list[Found] = []  # what ran on when the gateway had ended cleanly
-        self._guards: dict[int, str] = {}  # pid: command line, of all that were ever seen
+        self._guards: set[tuple[int, str]] = set()  # pid and start time of all that were ever seen
 
     @property
     def url(self) -> str:
@@ -95,11 +95,13 @@ class World(House):
                 continue
             with contextlib.suppress(OSError):
                 where = Path("/proc", name)
-                state, parent = (where / "stat").read_text().rpartition(")")[2].split()[:2]
+                stat = (where / "stat").read_text().rpartition(")")[2].split()
+                state, parent, start = stat[0], int(stat[1]), stat[19]
                 line = (where / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
                 ours = mark in (where / "environ").read_bytes().split(b"\0")
-                if "semel-guard" in line and (int(parent) == self.process.pid or self._guards.get(int(name)) == line):
-                    self._guards[int(name)] = line
+                guard = (int(name), start)  # another gateway's guard may get the pid of one that is gone
+                if "semel-guard" in line and (parent == self.process.pid or guard in self._guards):
+                    self._guards.add(guard)
                     ours = True
                 if ours and state not in "ZX":
                     found.append(Found(int(name), _what(line), line))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from copy import deepcopy
@@ -21,6 +22,7 @@ from proof.soak.judge import judge
 from proof.soak.plan import DEEDS, Channel, Message, Session, Traffic, channels, sessions
 from proof.soak.platforms import Post
 from proof.soak.traffic import Said
+from proof.soak.world import World
 from semel.testing.watching import View
 
 HOOK = Channel("hook1", "webhook", "idempotent", "plain")
@@ -412,6 +414,19 @@ def test_memory_that_climbs_is_told_and_memory_that_stands_is_not() -> None:
     assert "41 agents at once" in gauges.flatness(crowded)[1][0]
     lives, life = gauges.flatness(looks(0.01))[1]
     assert "rss over the lives" in lives and "rss in one life" in life
+
+
+def test_a_guard_is_ours_by_its_start_and_not_by_a_pid_that_was_used_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    command = ["/bin/sh", "-c", "read -r word", "semel-guard", "4711"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as world.process:
+        pid = world.process.pid
+        start = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        world._guards = {(pid, "1")}
+        assert world.processes() == []
+        world._guards = {(pid, start)}
+        assert [one.pid for one in world.processes()] == [pid]
+        world.process.communicate()
 
 
 def test_the_plan_has_twenty_channels_of_each_class_and_the_same_seed_says_the_same() -> None:
