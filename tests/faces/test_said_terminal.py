@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from textual.containers import VerticalScroll
 from semel.faces.cli import transcript
 from semel.faces.documents.html import HtmlDocument
 from semel.faces.documents.markdown import MarkdownDocument
+from semel.faces.terminal import rows
 from semel.faces.terminal.rows import Row, make
 from semel.faces.transcript import line
 
@@ -28,6 +30,8 @@ def entry(text: str, role: str = "agent", **more: Any) -> dict[str, Any]:
 
 
 class OneRow(App[None]):
+    CSS_PATH = Path(rows.__file__).with_name("chat.tcss")
+
     def __init__(self, row: Row) -> None:
         super().__init__()
         self.row = row
@@ -72,6 +76,19 @@ async def test_the_terminal_shows_every_character_of_a_text_that_grows(seed: int
             await pilot.pause()
             lost = missing(text, app.seen())
             assert lost is None, lost
+
+
+@pytest.mark.parametrize("width", [24, 36, 80])
+async def test_a_narrow_terminal_folds_tables_and_code_that_do_not_fit(width: int) -> None:
+    cell, code = "Map<String,List<Integer>>AndMoreThanFitsInANarrowWindow", f"print('{'x' * 60}') # the end"
+    row = make(entry(f"| type |\n|---|\n| {cell} |\n\n```python\n{code}\n```\n"))
+    app = OneRow(row)
+    async with app.run_test(size=(width, 40)) as pilot:
+        await row.draw()
+        await pilot.pause()
+        seen = "".join(each for each in app.seen() if not each.isspace() and each != "│")
+        assert cell in seen
+        assert "".join(code.split()) in seen
 
 
 async def test_the_terminal_shows_what_people_and_semel_said_as_it_is() -> None:
