@@ -1,13 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from telegram_house import TelegramHouse, telegram
+from telegram_up import Up, gateway_and_double
 
 
 @pytest.fixture
 async def there(tmp_path: Path) -> AsyncIterator[TelegramHouse]:
     async with telegram(tmp_path) as house:
         yield house
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    with gateway_and_double(tmp_path) as processes:
+        yield processes
