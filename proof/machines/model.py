@@ -323,8 +323,9 @@ class Model:
         """Law 6: every part of the closing text left for the chat, or the very same text did so before."""
         if closing is None or (HOMES[key] or "").partition(":")[0] not in CHANNELS:
             return
-        for _, text in run.speech.last:
-            assert self._on_its_way(run.begun.root, HOMES[key], text), f"Law 6: {text!r} never left for {HOMES[key]}"
+        for one in run.speech.last:
+            left = self._on_its_way(run.begun.root, HOMES[key], one.text)
+            assert left, f"Law 6: {one.text!r} never left for {HOMES[key]}"
 
     def _on_its_way(self, root: int, dest: str | None, text: str) -> bool:
         leaving = {part.claim for part in self.ledger.parts()}
