@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from semel.law import recall
-from semel.law.recall import Beyond, Call, Shown
+from semel.law import memory, recall
+from semel.law.recall import Beyond, Call, Written
 from semel.law.stream import Fold
+from semel.law.stream.evidence import bare
 
 ASKED = "Shall I go on? Say yes or no."
 GOES_ON = "[semel: your turn goes on; nobody typed this]\n- already said: 'Half.'\n- it was asked: {!r}\n[/semel]"
@@ -139,12 +143,12 @@ def test_an_open_tool_call_or_no_text_at_all_is_no_complete_answer() -> None:
 # ---------------------------------------------------------------- what it adds
 
 
-def beyond(told: list[str], *shown: Shown) -> list[Beyond]:
+def beyond(told: list[str], *shown: Written) -> list[Beyond]:
     return list(recall.compare(dict(enumerate(told)), shown).values())
 
 
-WHOLE = Shown(1, "The whole answer is forty-two.")
-HALF = Shown(2, "The whole ans", cut=True)
+WHOLE = Written(1, "The whole answer is forty-two.")
+HALF = Written(2, "The whole ans", cut=True)
 
 
 def test_what_was_shown_adds_nothing_and_is_known_as_whole() -> None:
@@ -158,22 +162,88 @@ def test_a_half_of_what_was_shown_adds_nothing_and_proves_nothing() -> None:
 
 def test_what_goes_on_where_a_text_was_cut_off_is_said_from_its_beginning() -> None:
     assert beyond([WHOLE.text], HALF) == [Beyond(0, WHOLE.text)]
-    assert beyond(["First. The whole answer."], Shown(1, "First."), HALF) == [Beyond(0, "The whole answer.")]
+    assert beyond(["First. The whole answer."], Written(1, "First."), HALF) == [Beyond(0, "The whole answer.")]
 
 
 def test_what_follows_a_text_that_was_shown_whole_is_all_that_is_new() -> None:
-    assert beyond(["Look. It is 42."], Shown(1, "Look.")) == [Beyond(0, "It is 42.")]
-    assert beyond(["Look.It is 42.Bye."], Shown(1, "Look."), Shown(2, "It is 42.")) == [Beyond(0, "Bye.")]
+    assert beyond(["Look. It is 42."], Written(1, "Look.")) == [Beyond(0, "It is 42.")]
+    assert beyond(["Look.It is 42.Bye."], Written(1, "Look."), Written(2, "It is 42.")) == [Beyond(0, "Bye.")]
 
 
 def test_nothing_is_taken_for_shown_because_it_begins_with_the_same_letters() -> None:
-    assert beyond(["No"], Shown(1, "Now then.")) == [Beyond(0, "No")]
-    assert beyond(["Now then."], Shown(1, "No")) == [Beyond(0, "Now then.")]
+    assert beyond(["No"], Written(1, "Now then.")) == [Beyond(0, "No")]
+    assert beyond(["Now then."], Written(1, "No")) == [Beyond(0, "Now then.")]
 
 
 def test_equal_texts_are_told_apart_copy_by_copy() -> None:
-    assert beyond(["ha", "ha"], Shown(1, "ha")) == [Beyond(0, "", 1), Beyond(1, "ha")]
+    assert beyond(["ha", "ha"], Written(1, "ha")) == [Beyond(0, "", 1), Beyond(1, "ha")]
 
 
 def test_a_history_that_joins_what_was_shown_apart_adds_nothing() -> None:
-    assert beyond(["One.Two."], Shown(1, "One."), Shown(2, "Two.")) == [Beyond(0)]
+    assert beyond(["One.Two."], Written(1, "One."), Written(2, "Two.")) == [Beyond(0)]
+
+
+def test_a_word_of_a_text_that_was_cut_off_is_that_text_however_short() -> None:
+    assert beyond(["Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [Beyond(0)]
+    assert beyond(["I look.Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [Beyond(0)]
+    assert beyond(["Yes, on."], Written(1, "Ye", cut=True)) == [Beyond(0, "Yes, on.")]
+    assert beyond(["Ye", "s, on."], Written(1, "Yes", cut=True)) == [Beyond(0), Beyond(1, "Yes, on.")]
+
+
+def test_texts_that_a_history_lacks_or_tells_in_another_order_hide_none_of_the_others() -> None:
+    one, two, three = Written(1, "One."), Written(2, "Two."), Written(3, "Three.")
+    assert beyond(["One.Three. Four."], one, two, three) == [Beyond(0, "Four.")]
+    assert beyond(["Two.One.Four."], one, two) == [Beyond(0, "Four.")]
+    assert beyond(["Look.Now then."], Written(1, "Look."), Written(2, "No")) == [Beyond(0, "Now then.")]
+
+
+SAID = (
+    "First I look.", "The lamp is on", "Yes", "ha", "ha", "No: it is off.", "Eine Antwort mit Umlauten: äöü", "😀 ok",
+    "Two\n\nparagraphs here", "42",
+)  # fmt: skip
+
+
+def pieces(draw: st.DrawFn, text: str) -> list[str]:
+    """The history may tell it in several messages."""
+    cuts = sorted(draw(st.sets(st.integers(1, max(1, len(text) - 1)), max_size=2)))
+    return [one for a, b in pairwise([0, *cuts, len(text)]) if (one := text[a:b]).strip()]
+
+
+@st.composite
+def lost_turns(draw: st.DrawFn) -> tuple[list[str], list[Written], list[str]]:
+    """(a history, what the record has, what only the history has). The last text of the record may be cut off."""
+    said = draw(st.lists(st.sampled_from(SAID), min_size=1, max_size=6))
+    new = draw(st.lists(st.sampled_from(("Something new.", "Further: this.", "Quite new")), max_size=2, unique=True))
+    keeps = draw(st.integers(0, len(said))) if not new else len(said)
+    cut = draw(st.booleans()) and not new
+    written = [Written(n, one, cut and n == len(said) - 1) for n, one in enumerate(said)]
+    told = said[:keeps] + new
+    if keeps < len(said) and (keeps or written[keeps].cut):  # it holds half of the next one
+        told.append(said[keeps][: draw(st.integers(1, len(said[keeps])))])
+    told = [one for one in told if one.strip()]
+    match draw(st.sampled_from(("separate", "glued", "in pieces"))):
+        case "glued":
+            told = ["".join(told)]
+        case "in pieces" if not new:
+            told = [piece for one in told for piece in pieces(draw, one)]
+    return told, written, new
+
+
+@settings(max_examples=600, deadline=None)
+@given(lost_turns())
+def test_no_text_is_said_twice_and_none_is_lost_however_a_history_tells_them(
+    turn: tuple[list[str], list[Written], list[str]],
+) -> None:
+    told, written, new = turn
+    rest = "".join(one.rest for one in beyond(told, *written))
+    assert bare(rest) == bare("".join(new))
+
+
+# ---------------------------------------------------------------- what an agent that goes on is told of its memory
+
+
+def test_half_of_a_recorded_text_in_a_memory_is_nothing_that_the_person_lacks() -> None:
+    recorded = [memory.Recorded(1, "agent", "I look."), memory.Recorded(2, "agent", "Yes, it is on now.", needed=False)]
+    for told in (["I look.", "Ye"], ["I look.Yes, it is o"]):
+        items = list(history(*(("agent", one) for one in told)).items())
+        assert not memory.difference(recorded, items), told

@@ -8,6 +8,8 @@ waits to be killed. What its history holds then, and what it does when it is ask
                calls of Semel's tools never (fast-agent, pi)
     items      each message of the model as it is whole, before all of it was streamed; calls as they begin (codex)
     halves     each chunk as it is streamed, and calls as they begin
+    joined     each chunk as it is streamed, and no calls, so that texts come back in one piece; it sends what it looks
+               at by Semel's tool first, and then says the same as text
     late       a turn is stored with its end: the history ends before it (gemini, vibe)
     other ids  as `finished`, and a load tells everything under new ids (hermes, kimi)
     after      as `items`, and the history comes behind the answer to the load (gemini)
@@ -107,7 +109,7 @@ class Turn:
             self.keep("agent_message_chunk", text)
         for n, piece in enumerate((text[: len(text) // 2], text[len(text) // 2 :])):
             self.update("agent_message_chunk", content={"type": "text", "text": piece}, **self.identity(text))
-            if WAY == "halves":
+            if WAY in ("halves", "joined"):
                 self.keep("agent_message_chunk", piece)
             if n == 0:
                 self.at(point)
@@ -123,12 +125,12 @@ class Turn:
         call = {"toolCallId": f"{self.session}-{id}", "title": title, "kind": "execute", "rawInput": given}
         self.update("tool_call", status="in_progress", **call)
         self.settle()
-        if WAY not in ("finished", "other ids", "late"):
+        if WAY not in ("finished", "other ids", "late", "joined"):
             self.store({"sessionUpdate": "tool_call", "status": "in_progress", **call})
         self.at(point)
         do()
         self.update("tool_call_update", toolCallId=call["toolCallId"], status="completed")
-        if WAY != "finished" or id != "send":
+        if WAY != "joined" and (WAY != "finished" or id != "send"):
             self.store({"sessionUpdate": "tool_call", "status": "completed", **call})
         self.at(ended)
 
@@ -137,6 +139,8 @@ class Turn:
         if self.goes_on and WAY == "silent":
             return
         if not self.knows(LOOK):
+            if WAY == "joined":
+                self.call("look", "mcp__semel__send_message", {"text": LOOK.strip()}, "", "", lambda: self.send(LOOK))
             self.say(LOOK, "in the text")
         if not self.knows("work.sh"):
             self.call("tool", "work.sh", {"command": "work.sh"}, "tool runs", "tool ended", self.work)
@@ -151,8 +155,8 @@ class Turn:
         with (STATE / f"{self.session}.ran").open("a") as file:
             file.write("ran\n")
 
-    def send(self) -> None:
-        Server(self.spec).call("send_message", {"text": SENT}, None, Event())
+    def send(self, text: str = SENT) -> None:
+        Server(self.spec).call("send_message", {"text": text.strip()}, None, Event())
 
 
 def load(session: str) -> None:

@@ -14,7 +14,7 @@ import apsw
 from remembering_agent import DONE, LOOK, POINTS, SENT
 from system_house import House, Json, Receiver, channel, opened, receiver, until
 
-WAYS = ("finished", "items", "halves", "late", "other ids", "after", "again", "silent")
+WAYS = ("finished", "items", "halves", "late", "other ids", "after", "again", "silent", "joined")
 HOMES = ("last", "all", "web")
 AGENT = Path(__file__).with_name("remembering_agent.py")
 
@@ -57,7 +57,7 @@ def judge(h: House, rx: Receiver, way: str, point: str, key: str) -> list[str]:
         wrong += [f"{text!r} was sent" for text in posts if text not in (LOOK.strip(), SENT, DONE)]
         wrong += ["the chat is left without any word"] if not posts else []
     partial = [one["text"] for one in entries if one.get("partial") and not one.get("superseded")]
-    unknown = way == "halves" or (way in ("late", "finished", "other ids") and point == "answered")
+    unknown = way in ("halves", "joined") or (way in ("late", "finished", "other ids") and point == "answered")
     wrong += [f"{text!r} is still partial" for text in partial if text == DONE and not unknown]
     wrong += [f"notice: {one['text']}" for one in entries if one["role"] == "notice"]
     return [f"{way}, {point}, {home}: {one} ({[one['text'] for one in entries]}, {dict(posts)})" for one in wrong]

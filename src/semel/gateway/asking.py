@@ -80,7 +80,8 @@ class Asking:
 
     async def _lost(self, begun: Begun, live: Live) -> LostAttempts:
         deeds = tuple(await self.record.read(past.list_deeds, begun.root))
-        return LostAttempts(await self._said(begun), deeds, await self._remembered(begun, live))
+        blocks = tuple(await self.record.read(utterances.list_blocks, begun.root, begun.home))
+        return LostAttempts(await self._said(begun), deeds, blocks, await self._remembered(begun, live))
 
     async def _said(self, begun: Begun) -> tuple[Utterance, ...]:
         return tuple(await self.record.read(utterances.list_of_root, begun.root, begun.home))

@@ -15,11 +15,12 @@ from semel.gateway.viewing import Output
 from semel.law import recall
 from semel.law.markup import Problem, Reader, Said
 from semel.law.stream import Item
+from semel.law.stream.evidence import bare
 from semel.ledger import show
 from semel.ledger.past import Deed
 from semel.ledger.speak import Say
 from semel.ledger.turns import Begun
-from semel.ledger.utterances import Utterance
+from semel.ledger.utterances import Block, Utterance
 
 FIRST_SLOT = -1000  # of what is remembered, and down from there: away from the slots of what streams
 
@@ -30,6 +31,7 @@ class LostAttempts:
 
     said: tuple[Utterance, ...] = ()
     deeds: tuple[Deed, ...] = ()
+    blocks: tuple[Block, ...] = ()
     remembered: recall.Remembered | None = None
 
     @property
@@ -84,23 +86,29 @@ def recollect(
         return out
     items = lost.remembered.items
     told: list[_Part | Item] = []
+    held = [one.text for one in lost.blocks if one.refused]
     for item in items:
-        told += [item] if item.kind == "tool" else _read_parts(item.text, begun, places, names)
-    # What a tool sent is no part of a text: a message that equals it is its echo, and any other is said (Law 5).
-    shown = [recall.Shown(one.claim, one.text, one.cut) for one in lost.said if one.is_text]
+        told += [item] if item.kind == "tool" else _read_parts(item.text, begun, places, names, held)
+    # What a tool sent is no text of the agent: one that equals it is its echo, and any other is said (Law 5).
+    written = [recall.Written(one.claim, one.text, one.cut) for one in lost.blocks if one.home]
+    by_tool = [bare(one.text) for one in lost.said if one.home and one.how == "tool" and one.fate != "failed"]
     homes = {n: one.text for n, one in enumerate(told) if isinstance(one, _Part) and one.say is None}
-    beyond = recall.compare(homes, shown)
+    beyond = recall.compare(homes, written)
     _, unknown = recall.match_calls(lost.calls, lost.remembered.calls)
     for n, one in enumerate(told):
         slot = FIRST_SLOT - n
         if isinstance(one, Item):
             out.ops += _open_call(slot, one) if one in unknown else []
         elif one.say is not None:
+            if one.say.dest is None and one.text in held:
+                continue
             out.ops.append(show.Block(slot, (one.say,)))
         elif (found := beyond[n]).whole is not None:
             out.whole.add(found.whole)
         elif found.rest.strip():
             partial = n == len(told) - 1 and not ended and not one.closed
+            if partial and any(sent != (half := bare(found.rest)) and sent.startswith(half) for sent in by_tool):
+                continue  # an echo that was cut off: it was not shown while it could become one (Law 5)
             out.ops.append(
                 show.Block(slot, (_say_home(found.rest, begun, places, quiet, one, partial),), partial, False)
             )
@@ -108,8 +116,12 @@ def recollect(
     return out
 
 
-def _read_parts(text: str, begun: Begun, places: Places, names: Sequence[str]) -> list[_Part]:
-    """What a message of the past says, part by part. What was held back in it has reached nobody, and does not now."""
+def _read_parts(text: str, begun: Begun, places: Places, names: Sequence[str], held: Sequence[str] = ()) -> list[_Part]:
+    """What a message of the past says, part by part. What was held back in it has reached nobody, and does not now.
+
+    `held`: the texts that were held back. A history that joins blocks lets a tag that was never closed take in the
+    blocks behind it, too: those are read by themselves.
+    """
     reader = Reader(bool(names), (HOME, *names, *([begun.home] if begun.home else [])))
     out: list[_Part] = []
     stretch: list[str] = []
@@ -123,9 +135,17 @@ def _read_parts(text: str, begun: Begun, places: Places, names: Sequence[str]) -
             place = places.resolve(begun.key, begun.home, piece.dest)
             at_home = place.home or piece.dest == HOME
             out.append(_Part(piece.text, None if at_home else _say_elsewhere(piece, place, begun, places), True))
+        elif isinstance(piece, Problem) and (behind := _behind(piece.text, held)):
+            out += _read_parts(behind, begun, places, names, held)
         elif isinstance(piece, Problem) and piece.to == HOME:
             out.append(_Part(piece.text))
     return out
+
+
+def _behind(text: str, held: Sequence[str]) -> str:
+    """What stands in a text behind one that was held back, and that it begins with; "" if nothing."""
+    fitting = [one for one in held if one.strip() and text.startswith(one)]
+    return text[len(max(fitting, key=len)) :].strip() if fitting else ""
 
 
 def _say_elsewhere(piece: Said, place: Place, begun: Begun, places: Places) -> Say:

@@ -63,12 +63,11 @@ def difference(
     history = _History(past, names, quiet)
     asked = "".join(bare(i.text) for i in past if i.kind == "message" and i.fields.get("role") == "user")
     lacks = [one for one in sorted(recorded, key=_longest_first) if one.needed and not _known(one, history, asked)]
-    for one in recorded:
-        if not one.needed:
-            history.take(one.text)
+    lacks_any = [*lacks, *(one for one in recorded if not one.needed and not history.take(one.text))]
+    halves = [bare(one.text) for one in lacks_any if one.role == "agent"]
     order = {one.seq: n for n, one in enumerate(recorded)}
     said = [bare(one.text) for one in recorded if one.role == "agent"]
-    extra = [text for text in history.left(said, whole) if not _told(text, asked)]
+    extra = [text for text in history.left(said, halves, whole) if not _told(text, asked)]
     return Difference(tuple(sorted(lacks, key=lambda one: order[one.seq])), tuple(extra))
 
 
@@ -122,8 +121,8 @@ class _History:
                 return self.take(answer)
         return False
 
-    def left(self, said: Sequence[str], whole: bool) -> Iterator[str]:
-        """The texts of which something is left that nobody recorded."""
+    def left(self, said: Sequence[str], halves: Sequence[str], whole: bool) -> Iterator[str]:
+        """The texts of which something is left that nobody recorded. `halves`: it may hold a beginning of these."""
         at = 0
         for text in self.said:
             size = len(bare(text))
@@ -132,7 +131,8 @@ class _History:
             at += size
             for one in said:  # an echo is recorded once, and may be told twice
                 rest = rest.replace(one, "") if one else rest
-            if behind and rest and (len(rest) == size or len(rest) >= LEAST):
+            known = any(one.startswith(rest) for one in halves)
+            if behind and rest and not known and (len(rest) == size or len(rest) >= LEAST):
                 yield text
 
 

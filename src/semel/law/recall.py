@@ -26,6 +26,7 @@ from semel.law.verbatim import normal
 OURS = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)
 GOES_ON = "[semel: your turn goes on"  # how the prompt of a resumed attempt begins
 LEAST = 12  # a message with fewer non-blank characters does not count as known because another text contains it
+FEW = 4  # one with fewer is no half of a text only because that begins with it
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,11 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A text of the interrupted turn that people were shown. `cut`: its attempt ended before it did."""
+class Written:
+    """A text that the agent wrote for its home in the interrupted turn, and that the record has, whatever became of it.
+
+    It was said, or was an echo, a quiet word, or held back. `cut`: its attempt ended before it did.
+    """
 
     claim: int
     text: str
@@ -80,9 +84,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Beyond:
-    """What a message of the history holds beyond what was shown: `rest`, "" if nothing.
+    """What a message of the history holds beyond what the record has: `rest`, "" if nothing.
 
-    `whole`: the claim of the shown text that is this message, word for word.
+    `whole`: the claim of the text that is this message, word for word.
     """
 
     message: int
@@ -199,69 +203,103 @@ def _form(given: object) -> str:
     return given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=str)
 
 
-def compare(messages: Mapping[int, str], shown: Sequence[Shown]) -> dict[int, Beyond]:
-    """Each message of a history, by its number and in order, held against what people were shown, copy by copy.
+def compare(messages: Mapping[int, str], written: Sequence[Written]) -> dict[int, Beyond]:
+    """Each message of a history, by its number and in order, held against what the agent wrote, copy by copy.
 
-    White space decides nothing. A message may be one shown text, a part of one, or several in a row; it may go on where
-    a shown text was cut off, and is then said anew, from the beginning of that one.
+    White space decides nothing. A message may be one text, a part of one, or several of them in a row; the history
+    need not tell them all, and may break off in any. Where a message goes on behind a text that was cut off, it is said
+    anew, from the beginning of that one.
     """
-    texts = _Texts(shown)
+    texts = _Texts(written)
     whole = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
-    return {n: Beyond(n, "" if whole[n] is not None else texts.rest_of(messages[n]), whole[n]) for n in messages}
+    told = "".join(map(bare, messages.values()))
+    found, at = {}, 0
+    for n, text in messages.items():
+        at += len(bare(text))
+        behind = told[at : at + texts.longest]
+        found[n] = Beyond(n, "" if whole[n] is not None else texts.rest_of(text, behind), whole[n])
+    return found
 
 
 class _Texts:
-    """The texts that were shown, and how much of each a history has told."""
+    """The texts that the agent wrote, and how much of each a history has told."""
 
-    def __init__(self, shown: Sequence[Shown]) -> None:
-        self.shown = list(shown)
-        self.forms = [bare(one.text) for one in shown]
-        self.told = [0] * len(shown)
+    def __init__(self, written: Sequence[Written]) -> None:
+        self.written = list(written)
+        self.forms = [bare(one.text) for one in written]
+        self.told = [0] * len(written)
+        self.longest = max(map(len, self.forms), default=0)
 
     def take_equal(self, form: str) -> int | None:
         """The claim of an untold text that is exactly this."""
         for n, known in enumerate(self.forms):
             if known == form and not self.told[n]:
                 self.told[n] = len(known)
-                return self.shown[n].claim
+                return self.written[n].claim
         return None
 
-    def rest_of(self, text: str) -> str:
-        """The end of a message that nobody was shown, "" if there is none."""
-        form = bare(text)
-        for n, one in enumerate(self.shown):
-            if self._left(n).startswith(form) and (len(form) >= LEAST or _parts(one.text, self.told[n] + len(form))):
-                self.told[n] += len(form)
+    def rest_of(self, text: str, behind: str = "") -> str:
+        """The end of a message that the record does not have, "" if there is none. `behind`: what the history tells
+        after it."""
+        while text and (form := bare(text)):
+            if self._take_part(form, behind) or (len(form) >= LEAST and any(form in known for known in self.forms)):
                 return ""
-        if len(form) >= LEAST and any(form in known for known in self.forms):
-            return ""
-        ways = [self._row(n, form) for n in range(len(self.forms)) if self._left(n)]
-        row = max(ways, key=_size, default=[])
-        if row and _size(row) < len(form) and self.shown[row[-1][0]].cut:  # it goes on there
-            row.pop()
-        while row and not _parts(text, _size(row)):
-            row.pop()
-        for n, _ in row:
+            shorter = self._without_row(text)
+            if shorter == text:
+                return text
+            text = shorter
+        return text
+
+    def _take_part(self, form: str, behind: str) -> bool:
+        """Whether this is the beginning of what is left of a text, and no other word that happens to begin alike."""
+        for n, one in enumerate(self.written):
+            if not self._left(n).startswith(form):
+                continue
+            if len(form) >= FEW or _parts(one.text, self.told[n] + len(form)) or self._breaks_off(n, form, behind):
+                self.told[n] += len(form)
+                return True
+        return False
+
+    def _breaks_off(self, n: int, form: str, behind: str) -> bool:
+        """Whether a history may hold no more of a text than this, or tells the rest behind it."""
+        left, ahead = self._left(n), form + behind
+        if self.written[n].cut or self.told[n]:
+            return True
+        if behind:
+            return left.startswith(ahead) or (len(left) > len(form) and ahead.startswith(left))
+        return n > 0 and all(self.told[k] == len(self.forms[k]) for k in range(n))
+
+    def _without_row(self, text: str) -> str:
+        """What of a message stands behind the texts that it begins with."""
+        row, form = self._row(bare(text)), bare(text)
+        size = sum(len(self._left(n)) for n in row)
+        if row and size < len(form) and self.written[row[-1]].cut:  # it goes on there
+            n = row.pop()
+            size -= len(self._left(n))
+            if not row and self.told[n]:
+                return _split(self.written[n].text, self.told[n])[0] + text
+        while row and len(self._left(row[-1])) < LEAST and not (_parts(text, size) or self._begins(form[size:], row)):
+            size -= len(self._left(row.pop()))
+        for n in row:
             self.told[n] = len(self.forms[n])
-        return _split(text, _size(row))[1]
+        return _split(text, size)[1]
+
+    def _begins(self, rest: str, row: Sequence[int]) -> bool:
+        """Whether a text that is not in the row begins so."""
+        return any(self._left(n).startswith(rest) for n in range(len(self.forms)) if n not in row)
 
     def _left(self, n: int) -> str:
         return self.forms[n][self.told[n] :]
 
-    def _row(self, first: int, form: str) -> list[tuple[int, int]]:
-        """The shown texts, from number `first` on, with which the message begins: (number, characters) of each."""
-        row, at = [], 0
-        for n in range(first, len(self.forms)):
+    def _row(self, form: str) -> list[int]:
+        """The texts, in order, with which the message begins: those that reach furthest."""
+        rows: dict[int, list[int]] = {0: []}
+        for n in range(len(self.forms)):
             known = self._left(n)
-            if at == len(form) or not known or not form.startswith(known, at):
-                break
-            row.append((n, len(known)))
-            at += len(known)
-        return row
-
-
-def _size(row: Sequence[tuple[int, int]]) -> int:
-    return sum(size for _, size in row)
+            for at in sorted(rows, reverse=True) if known else ():
+                if form.startswith(known, at):
+                    rows.setdefault(at + len(known), [*rows[at], n])
+        return rows[max(rows)]
 
 
 def _split(text: str, visible: int) -> tuple[str, str]:
@@ -274,4 +312,5 @@ def _split(text: str, visible: int) -> tuple[str, str]:
 def _parts(text: str, visible: int) -> bool:
     """Whether a cut after the first `visible` non-blank characters does not fall inside a word."""
     head, rest = _split(text, visible)
-    return not (head[-1:].isalnum() and rest[:1].isalnum())
+    inside = head[-1:].isalnum() and rest[:1].isalnum()
+    return not inside or (rest[0].isupper() and not head[-1].isupper())  # two texts that were joined

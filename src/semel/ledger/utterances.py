@@ -49,6 +49,29 @@ def list_of_root(tx: Tx, root: int, home: str | None) -> list[Utterance]:
     return [_read(row, home) for row in tx.all("utterances_of_root", root=root)]
 
 
+@dataclass(frozen=True)
+class Block:
+    """A text that an agent wrote, whatever became of it: it was said, is an echo or a quiet word, or was held back.
+
+    `home`: for its session's home, or for a destination that is not known. `cut`: its attempt ended before it did.
+    """
+
+    claim: int
+    text: str
+    home: bool
+    refused: bool = False
+    cut: bool = False
+
+
+def list_blocks(tx: Tx, root: int, home: str | None) -> list[Block]:
+    """All that the agent wrote in the attempts of a root so far, in order."""
+    return [
+        Block(row.id, row.text, not row.dest or _is_home(row.dest, home), row.outcome == "refused", bool(row.partial))
+        for row in tx.all("written_in_root", root=root)
+        if row.text.strip()
+    ]
+
+
 def find_last_text(said: Iterable[Utterance]) -> Utterance | None:
     """What was said last at home, whatever a tool sent, or Semel told, after it."""
     texts = [one for one in said if one.is_text and not one.superseded]

@@ -46,6 +46,12 @@ SELECT c.id, c.turn, c.how, c.kind, c.dest, c.text, c.seq, e.partial, e.supersed
 FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.outcome = 'said' AND c.how <> 'notice' ORDER BY c.id
 
+-- name: written_in_root
+-- every text that the agent wrote in a root, or that was shown of one, whatever became of it
+SELECT c.id, c.outcome, c.dest, c.text, e.partial FROM claim c
+LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
+WHERE c.root = :root AND c.how IN ('block', 'recovery') AND c.kind = 'text' AND c.text <> '' ORDER BY c.id
+
 -- name: says_at_home
 -- whether an attempt said something of its own there
 SELECT count(*) AS n FROM turn t JOIN claim c ON c.root = t.root AND c.turn = t.id
