@@ -179,6 +179,21 @@ def test_equal_texts_are_told_apart_copy_by_copy() -> None:
     assert beyond(["ha", "ha"], Written(1, "ha")) == [Beyond(0, "", 1), Beyond(1, "ha")]
 
 
+def test_a_history_that_holds_a_broken_text_and_its_retry_adds_nothing_to_the_text_that_stands() -> None:
+    """kimi stores what it streamed, attempts and all."""
+    assert beyond(["The whole ansThe whole answer is forty-two."], WHOLE) == [Beyond(0, "", 1)]
+    assert beyond(["The wThe whole ansThe whole answer is forty-two."], WHOLE) == [Beyond(0, "", 1)]
+
+
+def test_a_message_that_ends_with_a_shown_one_and_begins_otherwise_is_said() -> None:
+    other = "The other one. The whole answer is forty-two."
+    assert beyond([other], WHOLE) == [Beyond(0, other)]
+    twice = "ha ha ha"
+    assert beyond([twice], Written(1, "ha")) == [Beyond(0, "ha ha")]
+    both = "The whole ansThe whole answer"
+    assert beyond([both], Written(2, "The whole answer", cut=True)) == [Beyond(0, both)]
+
+
 def test_a_history_that_joins_what_was_shown_apart_adds_nothing() -> None:
     assert beyond(["One.Two."], Written(1, "One."), Written(2, "Two.")) == [Beyond(0)]
 

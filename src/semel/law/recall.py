@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from semel.law.memory import flat
 from semel.law.stream import Item
-from semel.law.stream.evidence import bare
+from semel.law.stream.evidence import are_attempts, bare
 from semel.law.verbatim import normal
 
 OURS = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)
@@ -208,10 +208,12 @@ def compare(messages: Mapping[int, str], written: Sequence[Written]) -> dict[int
 
     White space decides nothing. A message may be one text, a part of one, or several of them in a row; the history
     need not tell them all, and may break off in any. Where a message goes on behind a text that was cut off, it is said
-    anew, from the beginning of that one.
+    anew, from the beginning of that one. And it may hold the attempts at a text that was written to its end, in front of
+    that: some agents store all that they streamed.
     """
     texts = _Texts(written)
     whole = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
+    whole |= {n: texts.take_retold(bare(messages[n])) for n, claim in whole.items() if claim is None}
     told = "".join(map(bare, messages.values()))
     found, at = {}, 0
     for n, text in messages.items():
@@ -234,6 +236,16 @@ class _Texts:
         """The claim of an untold text that is exactly this."""
         for n, known in enumerate(self.forms):
             if known == form and not self.told[n]:
+                self.told[n] = len(known)
+                return self.written[n].claim
+        return None
+
+    def take_retold(self, form: str) -> int | None:
+        """The claim of an untold text, written to its end, that stands here behind nothing but attempts at it."""
+        for n, known in enumerate(self.forms):
+            if self.told[n] or self.written[n].cut or len(known) < LEAST or not form.endswith(known):
+                continue
+            if are_attempts(form[: -len(known)], known):
                 self.told[n] = len(known)
                 return self.written[n].claim
         return None
