@@ -21,6 +21,7 @@ PARTS = {
     "crash": "every system call that touches the disk or a socket is a place to die",
     "power": "the disk after a power cut, rebuilt after each file operation",
     "schedules": "the gateway under seeded orders of events, with faults",
+    "agents": "agents and platforms as they were measured, with a death behind each update",
     "machines": "state machines over law and ledger, the books as invariants",
     "mutants": "planted faults, each caught by a part above",
     "fuzz": "what reads bytes from outside, under coverage-guided fuzzing",

@@ -30,7 +30,7 @@ STANDS = ("done", "failed", "cancelled")
 
 def judge(world: World) -> list[str]:
     """Broken promises, one line each."""
-    return [*world.faults, *_Judge(world).all()]
+    return [*world.faults, *world.disk.broken, *_Judge(world).all()]
 
 
 def _instant(key: str) -> int:
@@ -254,7 +254,10 @@ class _Judge:
 
     def _made_up(self, key: str, entries: list[Json]) -> Iterator[str]:
         mine = [told for one in self.world.disk.prompts if one.session == key for told in one.told]
-        told, late = [one.text for one in mine], [one.text for one in mine if one.how == "after"]
+        stand = {entry["text"] for entry in entries if not entry["partial"] and not entry["superseded"]}
+        doubled = [one.doubled for one in mine if one.doubled and one.text not in stand]
+        told = [*(one.text for one in mine), *self.world.disk.kept, *doubled]
+        late = [one.text for one in mine if one.how == "after"]
         unmarked = [one.text for one in mine if one.unmarked]
         undecided = [one.undecided for one in mine]
         broken = [one.text for one in mine if one.broken and not one.whole]

@@ -62,7 +62,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
 def _many(begin: int, end: int, first: bool) -> Proof:
     proof = Proof("schedules", work="steps")
     counts: Counter[str] = Counter()
-    with _workers(begin, end) as told:
+    with workers(begin, end) as told:
         for line in told:
             if "gone" in line:
                 proof.violations.append(f"a worker ended: {line['gone']}")
@@ -91,12 +91,12 @@ def _told(line: Json) -> str:
 
 
 @contextmanager
-def _workers(begin: int, end: int) -> Iterator[Iterator[Json]]:
-    """Their lines as they come. None is left behind."""
+def workers(begin: int, end: int, module: str = "proof.schedules.work", *more: str) -> Iterator[Iterator[Json]]:
+    """The lines of a module's workers as they come. None is left behind."""
     count = min(WORKERS, max(1, end - begin))
     folder = tempfile.mkdtemp(prefix="semel-proof-", dir=memory())
     lines: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
-    programs = [_worker(begin + n, end, count, folder) for n in range(count)]
+    programs = [_worker(module, begin + n, end, count, folder, *more) for n in range(count)]
     readers = [threading.Thread(target=_read, args=(one, lines), daemon=True) for one in programs]
     for reader in readers:
         reader.start()
@@ -114,13 +114,13 @@ def _workers(begin: int, end: int) -> Iterator[Iterator[Json]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _worker(begin: int, end: int, step: int, folder: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "proof.schedules.work", str(begin), str(end), str(step), folder]
+def _worker(module: str, begin: int, end: int, step: int, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", module, str(begin), str(end), str(step), *more]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=_environment())
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment())
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), root)))
     return {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
@@ -155,7 +155,7 @@ def _alone(args: argparse.Namespace) -> Proof:
     from proof.schedules.chance import settled
 
     if not settled():
-        os.execve(sys.executable, [sys.executable, "-m", "proof", *sys.argv[1:]], _environment())
+        os.execve(sys.executable, [sys.executable, "-m", "proof", *sys.argv[1:]], environment())
     from proof.schedules.plan import make, read
     from proof.schedules.run import Folder, run
     from proof.schedules.shrink import shrink

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from proof.schedules.chance import EPOCH
 from proof.schedules.wires import Gone, Outside, Pipe
 from semel.faces.view import View
 from semel.gateway import Gateway
@@ -184,12 +185,27 @@ class People:
         platform = self.world.platforms[name]
         key = f"{name}-{action['mark']}"
         bot = action.get("bot", False)
-        event = Incoming("message", key, address, Person("ann", "Ann", bot), f"please look at {action['mark']} now")
+        text, at = f"please look at {action['mark']} now", self._now()
+        event = Incoming("message", key, address, Person("ann", "Ann", bot), text, at=at)
         if bot:
             self.automatic.add(key)
         for _ in range(action.get("copies", 1)):
             platform.tell(event)
             self.told[name].append(event)
+
+    def _now(self) -> float:
+        """By the platforms' clock, which need not be ours."""
+        skew: float | None = self.world.plan.shape.get("skew")
+        return 0.0 if skew is None else EPOCH / 1000 + self.world.loop.time() + skew
+
+    async def _change(self, action: Json) -> None:
+        """Somebody edits, deletes or reacts to what they wrote before."""
+        _, name, address = self.world.rooms[action["room"]].split(":")
+        of, what = f"{name}-{action['mark']}", action["what"]
+        text = {"edit": "please look at something else", "delete": "", "reaction": "👍"}[what]
+        event = Incoming(what, f"{of}-{what}", address, Person("ann", "Ann"), text, of=of, at=self._now())
+        self.world.platforms[name].tell(event)
+        self.told[name].append(event)
 
     async def _garble(self, action: Json) -> None:
         """The platform tells of something that nobody can read."""

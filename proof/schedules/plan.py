@@ -3,6 +3,7 @@
 `shape` is how the world is built; `actions` are what is left out one by one when a failure is shrunk:
 
     {"do": "hear", "at", "room", "mark", "copies"?, "bot"?}     somebody writes on the room's platform; or a program
+    {"do": "change", "at", "room", "mark", "what"}              they edit, delete or react to it
     {"do": "garble", "at", "room", "mark"}                      the platform tells of what nobody can read
     {"do": "say", "at", "room", "mark", "lose"?, "drop"?, "again"?, "other"?, "busy"?}     somebody says it by the API:
              requests lost, answers lost, repeats after the answer, and once with other content under the same key
@@ -10,7 +11,8 @@
     {"do": "command", "at", "room", "text"}                     /stop, /new
     {"do": "script", "room", "n", "steps"}                      what the agent does with its n-th prompt there
     {"do": "fault", "channel", "n", "what", "after"?, "slow"?}  what the n-th attempt on a platform meets
-    {"do": "trouble", "channel", "n", "lost"?, "again"?, "most"?}   what the n-th poll of a platform meets
+    {"do": "trouble", "channel", "n", "lost"?, "again"?, "most"?}   what the n-th poll of a platform meets ("mixed": its
+                                                                updates in another order)
     {"do": "crash", "when": {"at" | "step" | "commit" | "take" | "stop" ...}, "down", "orphan"?}
     {"do": "restart", "at", "grace", "down"}                    a clean stop and the next start
     {"do": "permit", "room", "n", "how", "option", "in", "twice"?}      the n-th permission request that somebody sees

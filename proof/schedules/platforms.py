@@ -64,6 +64,13 @@ class Platform:
     forgets: bool = False
     tells_echo: bool = False
     streams: bool = False
+    echo_lag: float = 0.0  # seconds until it tells of our own message
+    echo_copies: int = 1
+    key_life: float | None = None  # seconds for which it folds a repeated key; None: for ever
+    refuses_edits: bool = False
+    vanishing: frozenset[int] = frozenset()  # the n-th thing that it took (from 0) is deleted there by others
+    failing_looks: int = 0  # so many look-ups get no answer
+    down: tuple[float, float] = (0.0, 0.0)  # from when to when nobody is there
     log: list[Post] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)  # by id, in the order in which people see them
     faults: dict[int, Json] = field(default_factory=dict)
@@ -105,7 +112,13 @@ class Platform:
     def _fault(self, op: Op, n: int) -> Json:
         """What the attempt meets. Only a message can be late: a change that is given up is not made any more."""
         fault = self.faults.get(n, {})
+        if self.is_down or (self.refuses_edits and op.kind == "edit"):
+            return {"what": "refuse" if self.is_down else "reject"}
         return {"what": "lose"} if fault.get("what") == "late" and op.kind != "post" else fault
+
+    @property
+    def is_down(self) -> bool:
+        return self.down[0] <= self.outside.loop.time() < self.down[1]
 
     def _told_to_wait(self, op: Op) -> None:
         early = self.waits.pop(op.key, 0.0) - self.outside.loop.time()
@@ -150,7 +163,7 @@ class Platform:
                 settle(answer, fault=NotSent("connection refused"))
             case "limit":
                 seconds = fault.get("after", 3.0)
-                if answer in self.asking and not answer.done():  # else nobody hears it
+                if seconds is not None and answer in self.asking and not answer.done():  # else nobody hears it
                     self.waits[op.key] = self.outside.loop.time() + seconds
                 settle(answer, fault=NotSent("429 Too Many Requests", seconds))
             case "reject":
@@ -161,15 +174,19 @@ class Platform:
     def _take(self, op: Op) -> Post:
         if self.safety is Safety.IDEMPOTENT:
             for post in self.log:
-                if post.key == op.key:
+                if post.key == op.key and (self.key_life is None or self.outside.loop.time() < post.at + self.key_life):
                     return post
         id = op.target or f"{self.name}{len(self.log) + 1}"
         at = self.outside.loop.time()
         post = Post(id, op.key, op.address, op.text, op.kind, op.target, op.marked, at)
         self.log.append(post)
         self._show(post)
+        if len(self.log) - 1 in self.vanishing:
+            self.outside.later(FLIGHT, self.messages.pop, id, None)
         if self.tells_echo and op.kind == "post":
-            self.tell(Incoming("echo", op.key, op.address, Person("us", "us"), of=id))
+            echo = Incoming("echo", op.key, op.address, Person("us", "us"), of=id)
+            for _ in range(self.echo_copies):
+                self.outside.later(self.echo_lag, self.tell, echo) if self.echo_lag else self.tell(echo)
         return post
 
     def _show(self, post: Post) -> None:
@@ -208,7 +225,7 @@ class SeededChannel:
         streams = platform.streams
         usual: Json = {"timeout": 20.0, "edits": streams, "deletes": streams, "reactions": False, "files": False}
         if platform.safety is Safety.IDEMPOTENT:
-            usual["key_life"] = 100_000.0
+            usual["key_life"] = platform.key_life or 100_000.0
         if platform.safety is Safety.RECONCILABLE:
             usual |= {"settle": SETTLE, "finds": True}
         self.caps = Caps(safety=platform.safety, **(usual | facts))
@@ -223,7 +240,11 @@ class SeededChannel:
     async def find(self, op: Op, since: float) -> Receipt | None:
         answer: asyncio.Future[Receipt | None] = asyncio.get_running_loop().create_future()
         outside = self.platform.outside
-        outside.later(outside.lag(FLIGHT), lambda: settle(answer, self.platform.find(op)))
+        if self.platform.failing_looks:
+            self.platform.failing_looks -= 1
+            outside.later(outside.lag(FLIGHT), settle, answer, None, Unknown("the look-up broke off"))
+        else:
+            outside.later(outside.lag(FLIGHT), lambda: settle(answer, self.platform.find(op)))
         return await answer
 
     async def run(self, inbox: Inbox) -> None:
@@ -238,9 +259,11 @@ class SeededChannel:
             n, trouble = self.platform.polls, self.platform.troubles.get(self.platform.polls, {})
             self.platform.polls = n + 1
             begin, batch = await self._poll(at, trouble.get("again", 0), trouble.get("most", 4))
-            if trouble.get("lost") == "before":
+            if trouble.get("lost") == "before" or self.platform.is_down:
                 raise Offline("the connection was lost")
             upto = begin + len(batch)
+            if trouble.get("mixed"):
+                batch = batch[::-1]
             await inbox.put(batch, str(max(at, upto)))
             self.platform.acknowledging(self.platform, batch)
             at = max(at, upto)

@@ -152,6 +152,7 @@ def _counts(world: World) -> dict[str, int]:
         "SELECT 'resumed', count(*) FROM turn WHERE how = 'resume'"
     ))  # fmt: skip
     one["lives"] = len(world.over)
+    one["told"] = world.agent.updates
     one["attempts"] = sum(platform.attempts for platform in world.platforms.values())
     return one
 

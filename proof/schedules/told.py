@@ -21,6 +21,7 @@ class Told:
     unmarked: bool = False  # it came again without any mark: its agent remembers the last of it
     copied: bool = False  # it was handed over once more, by a sign that it is the same
     undecided: str = ""  # an attempt and its retry in one block, as long as nothing tells them apart
+    doubled: str = ""  # what its agent's history holds instead: an attempt and the whole
     answer: Json | None = None  # of a send: what the gateway said to it
 
 
@@ -34,6 +35,7 @@ class Prompted:
     marks: list[str]
     resumes: bool
     steered: bool
+    texts: list[str] = field(default_factory=list, repr=False)  # of its blocks, as they came
     told: list[Told] = field(default_factory=list)
     end: str | None = None  # the stop reason it answered with
     alive: bool = True  # its process had not died before it answered
@@ -60,6 +62,8 @@ class Disk:
     counts: dict[str, int] = field(default_factory=dict)
     calls: int = 0
     permits: list[Permit] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)  # other texts of their own: in a history alone, or before any prompt
+    broken: list[str] = field(default_factory=list)  # promises that an agent saw broken
     orphans: list[Json] = field(default_factory=list)  # what those were answered that outlived their agent
 
 

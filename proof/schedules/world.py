@@ -131,7 +131,7 @@ class World:
             streams=shape["streams"][name],
             faults={one["n"]: one for one in mine if one["do"] == "fault"},
             troubles={one["n"]: one for one in mine if one["do"] == "trouble"},
-            at_take=self._taken,
+            at_take=self._taken, **shape.get("platforms", {}).get(name, {}),
         )  # fmt: skip
 
     def _settings(self) -> GatewaySettings:
