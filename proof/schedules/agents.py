@@ -38,45 +38,26 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Sequence
-from itertools import cycle
 from typing import Any
 
 from proof.schedules import memories
-from proof.schedules.told import Disk, Permit, Prompted, Told, cut_off, pieces
+from proof.schedules.deeds import Deeds, text_of
+from proof.schedules.told import Disk, Permit, Prompted, Told
 from proof.schedules.wires import Gone, Outside, Pipe
-from semel.gateway.ports import Answered, Asked, Died, Launch, Signal, Update
-from semel.law.stream.evidence import LEAST_GLUED_CHARS, LEAST_RETRY_CHARS
+from semel.gateway.ports import Answered, Died, Launch, Signal, Update
+from semel.law.stream.evidence import LEAST_RETRY_CHARS
 from semel.law.stream.profiles import profile_for
 
 Json = dict[str, Any]
 MARK = re.compile(r"\bq\d+\b")
 NOTES = ("[semel: notes for you", "[semel: this conversation so far", "[semel: your text was held back")
 RESUMED, ASKED = "[semel: your turn goes on", "- it was asked: "
-PATIENCE = 5.0  # seconds from a cancel until it waits no longer for the answer to a permission request
-OPTIONS = (
-    {"optionId": "once", "name": "Allow", "kind": "allow_once"},
-    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
-)
-RETRIES = (
-    "another id", "signal", "prose", "many", "glued", "unmarked", "rest", "goes on", "other words",
-)  # fmt: skip
-OUTPUTS = ("once", "none", "never ends", "replaced", "grows", "renamed", "update first", "same id")
-"""What a tool call tells: nothing (gemini), no end (fast-agent), output that replaces what was there (kimi), or grows
-(OpenCode); another name (qwen); an update before the call (gemini); an id that each turn uses again (kimi)."""
-CALLS = ("first", "its own id", "behind it")
-"""Where a permission request stands: behind the call it is about, or before that is announced (gemini, codex-zed); or
-it is about a call that nothing else tells of (hermes, deepagents)."""
-NOTES_TOLD = ("title", "usage", "empty", "warning", "queued")
 CANCELS = ("cancelled", "end_turn", "error", "late")
 """How it ends a prompt that was cancelled: as it should, as if nothing were (several), with an error (hermes), or only
 17 s later (deepagents)."""
 GOES_ON = ("goes on", "again", "silent")
 """What it does when it is asked to go on: it says something more, what it was saying once more, or nothing."""
 CANCEL_LATE_S = 17.0
-WORDS = (
-    "amber", "basalt", "cedar", "delta", "ember", "fjord", "garnet", "harbor",
-    "indigo", "jasper", "kelp", "lagoon", "marble", "nectar", "opal", "pebble",
-)  # fmt: skip
 
 
 def questions(content: Sequence[Json]) -> tuple[list[str], bool]:
@@ -93,7 +74,7 @@ def questions(content: Sequence[Json]) -> tuple[list[str], bool]:
     return marks, resumes
 
 
-class Process:
+class Process(Deeds):
     """A running agent of one session; it is its own Conversation."""
 
     modes: Json | None = None
@@ -209,7 +190,7 @@ class Process:
             await asyncio.wait({self.replaying})
         if self._does("echoes"):
             for text in self._waiting[0].texts:
-                await self._emit({"sessionUpdate": "user_message_chunk", "content": _text(text)})
+                await self._emit({"sessionUpdate": "user_message_chunk", "content": text_of(text)})
         done: list[Prompted] = []
         stop: Answered | None = None
         while stop is None and (todo := [one for one in self._waiting if one not in done]):
@@ -241,10 +222,6 @@ class Process:
             self._message += 1
             await self._stream(told.text)
             told.whole = True
-
-    def _does(self, what: str) -> Any:
-        """A habit that most agents do not have."""
-        return self.agent.shape.get(what)
 
     def _script(self, one: Prompted) -> list[Json]:
         if one.resumes and self._does("asked on") in ("again", "silent"):
@@ -317,7 +294,7 @@ class Process:
             case "think":
                 thoughts = [f"thinking of {at} ", "things"]
                 for thought in [*thoughts, "".join(thoughts)] if step.get("again") else ["".join(thoughts)]:
-                    await self._emit({"sessionUpdate": "agent_thought_chunk", "content": _text(thought)})
+                    await self._emit({"sessionUpdate": "agent_thought_chunk", "content": text_of(thought)})
             case "tool":
                 await self._tool(at, step.get("output", "once"))
             case "permit":
@@ -335,230 +312,6 @@ class Process:
 
     # ------------------------------------------------------------ what it tells
 
-    def _text(self, one: Prompted, what: str, least: int = 0) -> str:
-        """Its words, `least` characters or more. Where the agent repeats itself, a prompt that was asked before is
-        answered in the same words."""
-        same = self.agent.shape["repeats"] and one.marks and not one.resumes
-        of = one.marks[0].replace("q", "Q") if same else f"N{one.n}"
-        words = [WORDS[(sum(map(ord, of + what)) * (i + 3)) % len(WORDS)] for i in range(6)]
-        more = "".join(f", {word} of {n}" for n, word in zip(range(least // len(", opal of 0")), cycle(words)))
-        return f"About {of}, {what}: {' '.join(words)}{more}, and so it is."
-
-    async def _say(self, one: Prompted, text: str, again: str | None = None) -> None:
-        told = Told(text * 2 if again == "unmarked" else text, "block", copied=again in ("another id", "long"))
-        told.unmarked = again == "unmarked"
-        one.told.append(told)
-        self._message += 1
-        await self._stream(text, 2 if again else 1, kept=True)
-        if again == "another id":
-            self._message += 1
-        if again:  # a second channel hands over the same text once more, as one piece
-            await self._emit(self._chunk(text))
-        self._tell_to_its_end(told, text)
-
-    async def _say_last_words(self, one: Prompted) -> None:
-        """What it was saying when it was cut off, once more from the beginning."""
-        before = [told for asked in self.disk.prompts[: one.n] if asked.session == one.session for told in asked.told]
-        if before and before[-1].how == "block" and not before[-1].whole:
-            await self._say(one, before[-1].text)
-
-    def _tell_to_its_end(self, told: Told, text: str, attempt: str = "") -> None:
-        told.whole = True
-        self.past.end_text(self._chunk(text), self._chunk(text[len(text) // 2 :]), attempt)
-
-    async def _stream(self, text: str, least: int = 1, kept: bool = False) -> None:
-        parts = pieces(text, least + int(self.outside.chance.random() * 6))
-        if kept:
-            self.past.begin_text(self._chunk(text))
-        for n, piece in enumerate(parts):
-            if kept and n == len(parts) // 2:
-                self.past.reach_half(self._chunk(text[: len(text) // 2]))
-            await self._emit(self._chunk(piece))
-
-    async def _aside(self, one: Prompted, text: str) -> None:
-        told = Told(text, "aside", "side")
-        one.told.append(told)
-        self._message += 1
-        chunk = self._chunk(f'<message to="side">{text}</message>')
-        await self._emit(chunk)
-        told.whole = True
-        self.past.end_text(chunk, chunk)
-
-    async def _broken(self, one: Prompted, step: Json) -> None:
-        retry = step["retry"]
-        text = self._text(one, f"broken{step['broken']}", 2 * LEAST_GLUED_CHARS if retry == "glued" else 0)
-        cut = LEAST_GLUED_CHARS if retry == "glued" else len(text) // 2
-        attempt = cut_off(text, cut, inside_a_word=retry != "unmarked")
-        if retry in ("rest", "goes on", "other words"):
-            await self._go_on(one, retry, attempt, text)
-            return
-        told = Told(attempt + text if retry == "unmarked" else text, "block")
-        told.broken = retry in ("another id", "signal", "prose", "many")
-        told.unmarked = retry == "unmarked"
-        if retry == "glued":
-            told.undecided = attempt + attempt[:-1]
-        one.told.append(told)
-        for _ in range(3 if retry == "many" else 1):
-            self._message += 1
-            for piece in pieces(attempt, 2):
-                await self._emit(self._chunk(piece))
-        if retry == "signal":
-            await self._emit({"sessionUpdate": "_session/retrying", "message": "the stream broke off"})
-        if retry == "prose":
-            await self._emit({"sessionUpdate": "agent_message_chunk", "content": _text("Retrying (attempt 1/3)...")})
-        if retry in ("another id", "many"):
-            self._message += 1
-        await self._stream(text, kept=True)
-        self._tell_to_its_end(told, text, attempt)
-        if self.past.holds == "doubled":
-            told.doubled = attempt + text
-
-    async def _go_on(self, one: Prompted, how: str, attempt: str, text: str) -> None:
-        """A stream that broke off, and was not begun anew."""
-        self._message += 1
-        rest = text[len(attempt) :] if how != "other words" else self._text(one, "other words")
-        texts = [text] if how == "goes on" else [attempt, rest]
-        told = [Told(each, "block") for each in texts]
-        one.told += told
-        for piece in pieces(attempt, 2):
-            await self._emit(self._chunk(piece))
-        if how == "goes on":
-            self.past.end_text(self._chunk(attempt), self._chunk(attempt[len(attempt) // 2 :]))
-            self.past.hear([memories.NOBODY_WROTE[-1]])
-            self.disk.kept += [attempt, rest]
-        else:
-            told[0].whole = True
-            self._message += 1
-            self.disk.kept.append(text)
-        await self._stream(rest)
-        kept = rest if how == "goes on" else (text if how == "rest" else rest)
-        self._tell_to_its_end(told[-1], kept)
-
-    def _chunk(self, text: str) -> Json:
-        id = {} if self._does("without ids") else {"messageId": f"m{self.launch.spawn}-{self._message}"}
-        return {"sessionUpdate": "agent_message_chunk", **id, "content": _text(text)}
-
-    async def _tool(self, at: int, output: str) -> None:
-        id = f"{at}:call" if output == "same id" else f"t{self.launch.spawn}-{self.disk.calls}"
-        self.disk.calls += 1
-        call = {"toolCallId": id, "title": f"look at {at}", "kind": "other", "rawInput": {"n": at}}
-        if output == "update first":
-            await self._update_call(id, status="in_progress")
-        await self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
-        self.past.begin_call(call)
-        if output == "never ends":
-            return
-        for words in {"replaced": ["looking ...", "still looking ..."], "grows": ["s", "saw"]}.get(output, []):
-            await self._update_call(id, content=[{"type": "content", "content": _text(words)}])
-        if output == "renamed":
-            await self._update_call(id, title="look__at", name="look__at")
-        seen = [] if output == "none" else [{"type": "content", "content": _text(f"saw {at}")}]
-        await self._update_call(id, status="completed", content=seen)
-        self.past.end_call(call, {"status": "completed", "content": seen})
-
-    async def _update_call(self, id: str, **fields: Any) -> None:
-        await self._emit({"sessionUpdate": "tool_call_update", "toolCallId": id, **fields})
-
-    async def _permit(self, at: int, where: str) -> None:
-        id = f"p{self.launch.spawn}-{self.disk.calls}"
-        self.disk.calls += 1
-        call = {"toolCallId": id, "title": f"run {at}", "kind": "execute", "rawInput": {"n": at}}
-        if where != "first":
-            await self._emit({"sessionUpdate": "tool_call", **call, "status": "pending"})
-            self.past.begin_call(call)
-        await asyncio.sleep(self.outside.lag(self.agent.shape["slow"]))
-        permit = Permit(id, self.launch.session)
-        self.disk.permits.append(permit)
-        about = {**call, "toolCallId": f"perm-check-{id}"} if where == "its own id" else call
-        self.signals.put_nowait(Asked(id, about, OPTIONS))
-        await self._answered(permit)
-        if where == "first":
-            await self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
-        done = {"status": "completed" if permit.answers == ["once"] else "failed"}
-        await self._update_call(id, **done)
-        self.past.end_call(call, done)
-
-    async def _answered(self, permit: Permit) -> None:
-        """It waits for its answer, whatever becomes of the turn; but not for ever once that is cancelled."""
-        waits = [asyncio.ensure_future(one.wait()) for one in (permit.news, self._cancelled)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            if not permit.answers:
-                await asyncio.wait(waits[:1], timeout=PATIENCE)
-                permit.forgotten = self.alive and not permit.answers
-        finally:
-            for wait in waits:
-                wait.cancel()
-
-    async def _send(self, one: Prompted, step: Json, at: int) -> None:
-        text = self._text(one, f"send{step['send']}")
-        arguments = {"text": text, **({"to": step["to"]} if step.get("to") else {})}
-        told = Told(text, "send", step.get("to"))
-        one.told.append(told)
-        self.disk.calls += 1
-        id = f"s{self.launch.spawn}-{self.disk.calls}"
-        call = {"toolCallId": id, "title": "mcp__semel__send_message", "kind": "other", "rawInput": arguments}
-        if step.get("announced", True):
-            await self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
-        self.past.begin_call(call)
-        if step.get("asks"):
-            await self._ask_for_ours(call)
-        params = {
-            "token": self.launch.token, "conn": f"conn{self.launch.spawn}", "call": id, "name": "send_message",
-            "arguments": arguments, "meta": {},
-        }  # fmt: skip
-        told.answer = await self.call(params, step.get("twice", False))
-        told.whole = True
-        done = {"status": "completed", "content": [{"type": "content", "content": _text("sent")}]}
-        if step.get("announced", True):
-            await self._update_call(id, **done)
-        self.past.end_call(call, done, ours=True)
-
-    async def _ask_for_ours(self, call: Json) -> None:
-        """Whether it may use the gateway's own tool; nobody is asked about that."""
-        permit = Permit(f"ours{self.disk.calls}", self.launch.session)
-        self.asked_for_ours.append(permit)
-        self.signals.put_nowait(Asked(permit.id, call, OPTIONS))
-        await self._answered(permit)
-
-    async def _denied(self, one: Prompted, step: Json) -> None:
-        """A guard of the agent's own stands before the call: it is announced, and never comes."""
-        self.disk.calls += 1
-        arguments = {"text": self._text(one, f"send{step['denied']}")}
-        id = f"d{self.launch.spawn}-{self.disk.calls}"
-        call = {"toolCallId": id, "title": "mcp__semel__send_message", "kind": "other", "rawInput": arguments}
-        await self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
-        await self._update_call(id, status="failed")
-        self.past.end_call(call, {"status": "failed"}, ours=True)
-
-    async def _note(self, what: str) -> None:
-        match what:
-            case "title":
-                await self._emit({"sessionUpdate": "session_info_update", "title": "A title"})
-            case "usage":
-                await self._emit({"sessionUpdate": "usage_update", "used": 125, "size": 200_000})
-            case "empty":
-                await self._emit(self._chunk(""))
-            case "warning":
-                await self._emit({"sessionUpdate": "agent_message_chunk", "content": _text("Warning: no metadata.")})
-            case "queued":
-                words = "Queued for the next turn. (1 queued)"
-                await self._emit({"sessionUpdate": "agent_message_chunk", "content": _text(words)})
-
-    async def call(self, params: Json, twice: bool | str = False) -> Json | None:
-        """Its MCP process asks; where the first answer is lost it asks again with the same call id. Or that process
-        died, and the next one asks anew, under ids of its own."""
-        answer = None
-        for n in range(2 if twice else 1):
-            if n and twice == "another process":
-                params = {**params, "conn": params["conn"] + "b", "call": params["call"] + "b"}
-            try:
-                answer = await self.agent.door("call", params)
-            except Gone:
-                return answer
-        await self.agent.door("answered", {"token": params["token"], "call": params["call"]})
-        return answer
-
     async def orphan(self, seconds: float) -> None:
         """Its MCP process was not killed with it, and speaks for a turn that is nobody's any more."""
         await asyncio.sleep(seconds)
@@ -572,23 +325,6 @@ class Process:
         await asyncio.sleep(0.005 + self.outside.lag(0.5))
         with contextlib.suppress(Gone):
             told.answer = await self._unasked(told.text)
-
-    async def _unasked(self, text: str) -> Json:
-        self.disk.calls += 1
-        params = {
-            "token": self.launch.token, "conn": f"conn{self.launch.spawn}", "call": f"o{self.disk.calls}",
-            "name": "send_message", "arguments": {"text": text}, "meta": {},
-        }  # fmt: skip
-        return dict(await self.agent.door("call", params))
-
-    async def _emit(self, data: Json) -> None:
-        await asyncio.sleep(self.outside.lag(self.agent.shape["slow"]))
-        if self.alive:
-            self.signals.put_nowait(Update(data))
-            self.agent.telling()
-            if self.agent.dies_now():
-                self._die("was killed by SIGKILL")
-                await asyncio.sleep(0)
 
     @property
     def _remembers(self) -> bool:
@@ -644,7 +380,7 @@ class SeededAgent:
         elif not known and self.shape.get("banner"):
             words = f"New session {launch.spawn}: a model of this house."
             self.disk.kept.append(words)
-            one.signals.put_nowait(Update({"sessionUpdate": "agent_message_chunk", "content": _text(words)}))
+            one.signals.put_nowait(Update({"sessionUpdate": "agent_message_chunk", "content": text_of(words)}))
         await asyncio.sleep(self.outside.lag())
         return one
 
@@ -653,7 +389,3 @@ class SeededAgent:
         for one in self.processes:
             if one.alive:
                 one.kill()
-
-
-def _text(text: str) -> Json:
-    return {"type": "text", "text": text}

@@ -258,8 +258,7 @@ class _Judge:
         doubled = [one.doubled for one in mine if one.doubled and one.text not in stand]
         told = [*(one.text for one in mine), *self.world.disk.kept, *doubled]
         late = [one.text for one in mine if one.how == "after"]
-        unmarked = [one.text for one in mine if one.unmarked]
-        undecided = [one.undecided for one in mine]
+        unmarked, undecided = [one.text for one in mine if one.unmarked], [one.undecided for one in mine]
         broken = [one.text for one in mine if one.broken and not one.whole]
         again = [one.text for one in mine if one.broken]
         for entry in entries:

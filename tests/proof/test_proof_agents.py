@@ -16,7 +16,8 @@ import pytest
 pytest.importorskip("greenlet")
 
 from proof.agents.measured import AGENTS, BEHAVIOURS, LOOK, PLATFORMS, dashed
-from proof.schedules.agents import CALLS, CANCELS, GOES_ON, NOTES_TOLD, OUTPUTS, RETRIES
+from proof.schedules.agents import CANCELS, GOES_ON
+from proof.schedules.deeds import CALLS, NOTES_TOLD, OUTPUTS, RETRIES
 from proof.schedules.memories import HOLDS, TELLS
 from proof.schedules.platforms import FAULTS
 
