@@ -208,8 +208,8 @@ def compare(messages: Mapping[int, str], written: Sequence[Written]) -> dict[int
 
     White space decides nothing. A message may be one text, a part of one, or several of them in a row; the history
     need not tell them all, and may break off in any. Where a message goes on behind a text that was cut off, it is said
-    anew, from the beginning of that one. And it may hold the attempts at a text that was written to its end, in front of
-    that: some agents store all that they streamed.
+    anew, from the beginning of that one. And it may hold the attempts at a text that was written to its end, in front
+    of that: some agents store all that they streamed.
     """
     texts = _Texts(written)
     whole = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
