@@ -265,3 +265,85 @@ async def test_a_message_that_is_told_whole_has_its_files(tmp_path: Path) -> Non
         shown = await ask(w, whole(text), whole(text, IMAGE), whole(text, IMAGE, BROKEN), whole(text, IMAGE, BROKEN))
         assert shown[:2] == ["Look: ", "<file>"] and len(shown) == 3
         assert "its data cannot be read" in shown[2]
+
+
+# ---------------------------------------------------------------- that only the agent's history holds
+
+
+def remembered(*blocks: Json | str) -> list[Json]:
+    """What the agent said and nobody received: its gateway had died before. Its history holds it."""
+    texts = [{"type": "text", "text": one} if isinstance(one, str) else one for one in blocks]
+    updates = [{"sessionUpdate": "agent_message_chunk", "messageId": "m1", "content": one} for one in texts]
+    return [*({"remember": one} for one in updates), {"save": True}, *DIES]
+
+
+@pytest.mark.parametrize("narration", ["all", "last"])
+@pytest.mark.parametrize("block", [IMAGE, DOCUMENT, LINK])
+async def test_a_file_that_only_the_history_holds_is_recorded_and_sent(
+    tmp_path: Path, narration: str, block: Json
+) -> None:
+    async with Chat(tmp_path, own={"narration": narration}) as w:
+        shown = await ask(w, {"tool": "draw"}, *remembered("Look:", block, "Nice?"), resume=NOTHING)
+        assert [shown[0], *shown[2:]] == ["Look:", "Nice?"] and len(await told(w)) == 3
+        assert shown[1] == (
+            "<file>" if block is not LINK else "planfdp (application/pdf, 2 KB): https://example.org/plan.pdf"
+        )
+        [file] = [file for entry in await w.entries(KEY) for file in entry.get("files", [])]
+        if "id" in file:
+            assert (w.path / "blobs" / file["id"]).exists()
+
+
+@pytest.mark.parametrize("narration", ["all", "last"])
+async def test_a_history_adds_the_file_behind_a_text_that_was_recorded(tmp_path: Path, narration: str) -> None:
+    async with Chat(tmp_path, own={"narration": narration}) as w:
+        steps = ({"tool": "draw"}, {"text": "Look:", "message": "m1"}, {"sleep": 0.2}, *remembered(IMAGE))
+        assert await ask(w, *steps, resume=NOTHING) == ["Look:", "<file>"]
+        assert [one for one in await told(w) if one != "~Look:~"] == ["Look:", "[image.png]"]
+
+
+@pytest.mark.parametrize("narration", ["all", "last"])
+@pytest.mark.parametrize("again", [[chunk(IMAGE), "Done."], ["Done."], NOTHING])
+async def test_a_file_that_was_recorded_is_not_taken_from_the_history_again(
+    tmp_path: Path, narration: str, again: list[Any]
+) -> None:
+    async with Chat(tmp_path, own={"narration": narration}) as w:
+        steps = ({"tool": "draw"}, "Look:", chunk(IMAGE), "Nice?", {"save": True}, *DIES)
+        shown = await ask(w, *steps, resume=again)
+        record = await told(w)
+        assert [one for one in record if "image" in one and "~" not in one] == ["[image.png]"]
+        assert shown.count("<file>") == (narration == "all" or again != ["Done."])
+        if again is NOTHING:
+            assert shown == ["Look:", "<file>", "Nice?"]
+
+
+@pytest.mark.parametrize("mark", [True, "end"])
+async def test_a_turn_that_ends_with_a_file_is_finished_from_the_history(tmp_path: Path, mark: object) -> None:
+    async with Chat(tmp_path, own={"narration": "last"}) as w:
+        said = [step for step in remembered(IMAGE) if "save" not in step]
+        steps = (said[0], {"save": mark}, *said[1:])
+        assert await ask(w, *steps, resume=NOTHING) == ["<file>"]
+
+
+async def test_files_of_earlier_turns_are_told_again_and_none_of_them_is_said(tmp_path: Path) -> None:
+    other = {**SOUND, "data": base64.b64encode(b"another").decode()}
+    async with Chat(tmp_path, own={"narration": "all"}) as w:
+        await ask(w, "One.", chunk(IMAGE), {"remember": {"sessionUpdate": "agent_message_chunk", "content": SOUND}})
+        await ask(w, {"tool": "draw"}, *remembered("Two.", other), resume=["Three."])
+        assert left(w) == ["One.", "<file>", "Two.", "<file>", "Three."]
+        names = [file["name"] for entry in await w.entries(KEY) for file in entry.get("files", [])]
+        assert names == ["image.png", "sound.wav"]
+
+        async def gone() -> bool:  # what the history held of the first turn, and nobody recorded
+            return len([one for one in (w.path / "blobs").iterdir() if one.is_file()]) == 2
+
+        await until(gone)
+
+
+async def test_a_tool_call_that_only_the_history_holds_has_the_files_of_its_result(tmp_path: Path) -> None:
+    update = {"sessionUpdate": "tool_call", "toolCallId": "t9", "title": "shoot", "status": "completed"}
+    async with Chat(tmp_path) as w:
+        held = {**update, "content": result(TEXT, IMAGE)}
+        await ask(w, "Look.", {"remember": held}, {"save": True}, *DIES, resume=["Done."])
+        [item] = await tool_calls(w)
+        assert [file["name"] for file in item["files"]] == ["image.png"]
+        assert (w.path / "blobs" / item["files"][0]["id"]).read_bytes() == PNG

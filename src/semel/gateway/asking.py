@@ -93,7 +93,7 @@ class Asking:
         """
         if live.primed or begun.failed or live.conversation.restored != "loaded":
             return None
-        await replayed(live)
+        await replayed(live, with_files=True)
         told = await self.record.read(past.conversation, begun.session, begun.chapter, begun.turn)
         before = [(one.role, one.text) for one in told]
         asked = [e.text for e in begun.events]
@@ -146,8 +146,11 @@ class Asking:
         return await asyncio.to_thread(memory.difference, recorded, told, names, whole=whole, quiet=self.quiet)
 
 
-async def replayed(live: Live) -> None:
-    """Let a replay run out: what a restored agent tells of the past, before it is asked anything."""
+async def replayed(live: Live, *, with_files: bool = False) -> None:
+    """Let a replay run out: what a restored agent tells of the past, before it is asked anything.
+
+    `with_files`: what it hands over there is stored, too. What of it is not recorded is let go with the turn's end.
+    """
     kept: list[Any] = []
     while True:
         try:
@@ -156,7 +159,8 @@ async def replayed(live: Live) -> None:
         except TimeoutError:
             break
         if isinstance(signal, Update):
-            live.fold.update(signal.data, replay=signal.replay)
+            data = signal.data if live.files is None or not with_files else await live.files.take(signal.data)
+            live.fold.update(data, replay=signal.replay)
             live.history_ended = _ends(signal.data, live.fold.profile.history_end, live.history_ended)
         else:
             kept.append(signal)

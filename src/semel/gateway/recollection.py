@@ -8,13 +8,14 @@ only the agent's memory has become rows, too: they had started, so their turn is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from semel.gateway.places import HOME, Place, Places
 from semel.gateway.viewing import Output
 from semel.law import recall
 from semel.law.markup import Problem, Reader, Said
 from semel.law.stream import Item
+from semel.law.stream.attachment import AgentFile
 from semel.law.stream.evidence import bare
 from semel.ledger import show
 from semel.ledger.past import Deed
@@ -69,12 +70,14 @@ class Recollection:
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of a message of the past: text for home, or (`say`) for another place. `closed`: its markup says where
-    it ended."""
+    """One part of a message of the past: text or a `file` for home, or (`say`) text for another place. `closed`: its
+    markup says where it ended. `block`: the number of the block it stands in."""
 
     text: str
     say: Say | None = None
     closed: bool = False
+    file: AgentFile | None = None
+    block: int = 0
 
 
 def recollect(
@@ -87,31 +90,45 @@ def recollect(
     items = lost.remembered.items
     told: list[_Part | Item] = []
     held = [one.text for one in lost.blocks if one.refused]
-    for item in items:
-        told += [item] if item.kind == "tool" else _read_parts(item.text, begun, places, names, held)
+    for block, item in zip(_number_blocks(items), items, strict=True):
+        parts = [] if item.kind == "tool" else _read_parts(item.text, begun, places, names, held)
+        parts += [_Part("", file=file) for file in _files_of(item)]
+        told += [item] if item.kind == "tool" else [replace(part, block=block) for part in parts]
     # What a tool sent is no text of the agent: one that equals it is its echo, and any other is said (Law 5).
     written = [recall.Written(one.claim, one.text, one.cut) for one in lost.blocks if one.home]
     by_tool = [bare(one.text) for one in lost.said if one.home and one.how == "tool" and one.fate != "failed"]
-    homes = {n: one.text for n, one in enumerate(told) if isinstance(one, _Part) and one.say is None}
+    texts = [(n, one) for n, one in enumerate(told) if isinstance(one, _Part) and one.file is None]
+    homes = {n: one.text for n, one in texts if one.say is None}
     beyond = recall.compare(homes, written)
+    cut = {one.claim for one in written if one.cut}
+    kept = {content for one in lost.said if one.home and one.fate != "failed" for content in one.contents}
     _, unknown = recall.match_calls(lost.calls, lost.remembered.calls)
+    firsts: dict[int, int] = {}  # block -> the slot of what is said first of it
     for n, one in enumerate(told):
         slot = FIRST_SLOT - n
         if isinstance(one, Item):
             out.ops += _open_call(slot, one) if one in unknown else []
+        elif one.file is not None:
+            if (content := one.file.id or one.file.uri) not in kept:
+                kept.add(str(content))
+                first = firsts.setdefault(one.block, slot)
+                say = _say_file(one.file, begun, places)
+                out.ops.append(show.Block(slot, (say,), follows=first if first != slot else None))
         elif one.say is not None:
             if one.say.dest is None and one.text in held:
                 continue
             out.ops.append(show.Block(slot, (one.say,)))
         elif (found := beyond[n]).whole is not None:
             out.whole.add(found.whole)
+            if found.whole in cut and _is_before_file(one, told[n + 1 :]):
+                out.ops += _end_text(slot, _say_home(one.text, begun, places, quiet, one, False))
         elif found.rest.strip():
             partial = n == len(told) - 1 and not ended and not one.closed
             if partial and any(sent != (half := bare(found.rest)) and sent.startswith(half) for sent in by_tool):
                 continue  # an echo that was cut off: it was not shown while it could become one (Law 5)
-            out.ops.append(
-                show.Block(slot, (_say_home(found.rest, begun, places, quiet, one, partial),), partial, False)
-            )
+            first = firsts.setdefault(one.block, slot)
+            say = _say_home(found.rest, begun, places, quiet, one, partial)
+            out.ops.append(show.Block(slot, (say,), partial, False, first if first != slot else None))
             out.slots.add(slot)
     return out
 
@@ -148,6 +165,42 @@ def _behind(text: str, held: Sequence[str]) -> str:
     return text[len(max(fitting, key=len)) :].strip() if fitting else ""
 
 
+def _number_blocks(items: Sequence[Item]) -> list[int]:
+    """Which block each item stands in: a tool call ends one, and another message id does."""
+    numbers: list[int] = []
+    number, message = 0, None
+    for item in items:
+        named = item.fields.get("message_id")
+        if item.kind == "tool" or (named is not None and message is not None and named != message):
+            number, message = number + 1, None
+        message = named or message
+        numbers.append(number)
+    return numbers
+
+
+def _files_of(message: Item) -> list[AgentFile]:
+    """What the agent handed over in its text; a tool call shows its own files."""
+    named = message.fields.get("content", ()) if message.kind == "message" else ()
+    return [one["file"] for one in named if isinstance(one.get("file"), AgentFile)]
+
+
+def _is_before_file(part: _Part, rest: Sequence[_Part | Item]) -> bool:
+    return any(isinstance(one, _Part) and one.block == part.block and one.file is not None for one in rest)
+
+
+def _end_text(slot: int, say: Say) -> list[show.Op]:
+    """A text that was shown: a file stands behind it, so it was whole, and leaves before that if it never left."""
+    return [show.Block(slot, (say,)), show.Leave(slot, say.legs)] if say.legs else []
+
+
+def _say_file(file: AgentFile, begun: Begun, places: Places) -> Say:
+    """A file that was handed over and never recorded."""
+    home, row = begun.home, file.row()
+    legs = places.carrying(home, begun.key, row) if home is not None and places.narrates_all(home) else ()
+    more = {"kind": "file", "files": [row]}
+    return Say("recovery", "", home or f"session:{begun.key}", kind="file", legs=legs, more=more)
+
+
 def _say_elsewhere(piece: Said, place: Place, begun: Begun, places: Places) -> Say:
     legs = places.legs(place.dest, begun.key, piece.text) if place.dest else ()
     return Say("block", piece.text, place.dest, home=False, legs=legs, problem=place.problem)
@@ -166,6 +219,8 @@ def _open_call(slot: int, item: Item) -> list[show.Op]:
     body = {name: item.fields[name] for name in ("title", "status", "tool_kind", "input") if name in item.fields}
     if recall.is_open(item):
         body |= {"status": "no result", "lost": True}
+    if item.fields.get("files"):
+        body["files"] = [file.row() for file in item.fields["files"]]
     output = Output()
     output.grow(item.text)
     name = str(item.fields["call"]) if item.fields.get("call") else None

@@ -152,7 +152,8 @@ def _is_prompt(item: Item) -> bool:
 
 
 def _is_said(item: Item) -> bool:
-    return item.kind == "message" and item.fields.get("role") == "agent" and bool(item.text.strip())
+    told = bool(item.text.strip() or item.fields.get("content"))
+    return item.kind == "message" and item.fields.get("role") == "agent" and told
 
 
 def _is_earlier(prompt: Item, behind: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]]) -> bool:
@@ -166,7 +167,9 @@ def _is_earlier(prompt: Item, behind: Sequence[Item], asked: Sequence[str], befo
     if rivals - {wanted}:
         return True
     said = {bare(text) for role, text in before if role == "agent"}
-    return wanted in rivals and any(one.kind == "message" and bare(one.text) in said for one in behind)
+    return wanted in rivals and any(
+        one.kind == "message" and one.text.strip() and bare(one.text) in said for one in behind
+    )
 
 
 # ---------------------------------------------------------------- what it lacks, and what it adds

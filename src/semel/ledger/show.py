@@ -442,8 +442,7 @@ def _deliver_behind(tx: Tx, session: Row, caller: speak.Caller, end: End) -> int
         return None
     if end.event == "answered" and last.cut and last.claim in end.remembered and last.seq is not None:
         entries.set_entry(tx, session.id, last.seq, partial=False, tell=False)
-    legs = speak.cut(tx, session.home, session.key, last.text, answer=True) if last.fate == "unsent" else ()
-    return last.claim if legs and speak.deliver(tx, last.claim, legs) else None
+    return last.claim if last.fate == "unsent" and speak.deliver_block(tx, session, last.claim) is not None else None
 
 
 def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:

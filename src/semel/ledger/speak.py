@@ -394,13 +394,20 @@ def put_in_line(tx: Tx, session: Row, ends: int | None = None) -> int | None:
         return None
     if last.turn != turn.id and (ends is None or tx.value("says_at_home", turn=turn.id, home=session.home)):
         return None
+    return deliver_block(tx, session, int(last.id))
+
+
+def deliver_block(tx: Tx, session: Row, claim: int) -> int | None:
+    """What this claim's block said at home leaves, in its order. Gives the claim that leaves last; None: none does."""
+    last = tx.one("claim_get", id=claim)
+    assert last is not None
     left = None
     first = last.id if last.part_of is None else last.part_of
-    parts = [row.id for row in tx.all("claims_of_block", root=turn.root, first=first, home=session.home)]
-    for claim in parts or [last.echo_of if last.outcome == "echo" else last.id]:
-        said = tx.one("claim_get", id=claim)
-        if said is not None and deliver(tx, claim, cut_claim(tx, session, said)):
-            left = int(claim)
+    parts = [row.id for row in tx.all("claims_of_block", root=last.root, first=first, home=session.home)]
+    for part in parts or [last.echo_of if last.outcome == "echo" else last.id]:
+        said = tx.one("claim_get", id=part)
+        if said is not None and deliver(tx, part, cut_claim(tx, session, said)):
+            left = int(part)
     return left
 
 

@@ -358,6 +358,9 @@ def close_entries(tx: Tx, session: int, number: int) -> None:
             spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
             outcome="said", reason="shown before its turn ended", echo_of=None, seq=e.seq, at=tx.now,
         )  # fmt: skip
+        first = tx.value("block_of_file_before", session=session, seq=e.seq, turn=turn.id)
+        if first is not None:
+            tx.run("claim_part_of", id=int(claim), first=first)
         entries.set_entry(tx, session, e.seq, text=text, live=False, partial=True, claim=int(claim), tell=True)
 
 

@@ -22,7 +22,8 @@ class Utterance:
 
     `home`: it was said at its session's home. `cut`: its attempt ended before it did. `superseded`: a later attempt
     said it anew, in full. `fate`: "arrived" at once if its destination needs no sending (page, terminal); "unsent":
-    it was only shown on a page, and no part was ever made. `files`: the names of what it carried.
+    it was only shown on a page, and no part was ever made. `files`: the names of what it carried; `contents`: their
+    ids in the store, or their addresses.
     """
 
     claim: int
@@ -37,6 +38,7 @@ class Utterance:
     cut: bool = False
     superseded: bool = False
     files: tuple[str, ...] = ()
+    contents: tuple[str, ...] = ()
 
     @property
     def is_text(self) -> bool:
@@ -85,6 +87,7 @@ def _read(row: Row, home: str | None) -> Utterance:
         claim=row.id, seq=row.seq, turn=row.turn, how=row.how, kind=row.kind, dest=row.dest, text=row.text,
         home=at_home, fate=_fate(row, home if at_home else row.dest), cut=bool(row.partial),
         superseded=bool(row.superseded), files=tuple(str(one.get("name")) for one in files),
+        contents=tuple(str(one.get("id") or one.get("uri")) for one in files),
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ chunks:
     permission TITLE, input={}, options=[...], allowed=[...], denied=[...]
     plan [[TEXT, "pending"|"in_progress"|"completed"], ...]
     update OBJECT                                any session/update
+    remember OBJECT                              a session/update that only the history holds
     raw TEXT                                     a line on stdout, JSON or not
     stderr TEXT, times=1                         lines on stderr
     ask METHOD, params={}                        a request to the client; its answer is said as text

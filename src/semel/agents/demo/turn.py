@@ -157,6 +157,12 @@ class Turn:
 
     def do_update(self, update: Json, _: Json) -> None:
         self.emit(update)
+        content = update.get("content")
+        if isinstance(content, dict) and content.get("type", "text") != "text":  # what it hands over, it remembers
+            self._history.append(update)
+
+    def do_remember(self, update: Json, _: Json) -> None:
+        self._history.append(update)
 
     def do_tool(self, title: str, more: Json) -> None:
         id = more.get("id") or new_id("tool")

@@ -8,11 +8,12 @@ copy: two equal messages in a replay are two, if only one is known. Never a time
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+from .attachment import attachment, is_attachment
 from .block import Block
 from .calls import Call, Calls
 from .dialect import NO_RESULT, content_text
@@ -62,6 +63,8 @@ class Replay:
         self.starts: dict[tuple[str, str], deque[Known]] = {}
         self.ends: dict[tuple[str, str], list[Known]] = {}
         self.partly: deque[tuple[str, Known]] = deque(maxlen=LOOKED_AT)  # told in part: the rest may come next
+        self.files: Counter[frozenset[tuple[str, Any]]] = Counter()  # what the agent handed over, and is not told yet
+        self.split: tuple[str, str | None] | None = None  # role and id of the message that a file stands in
         self.calls_left: dict[str, tuple[Call, set[str]]] = {}
         self.alias: set[str] = set()
         self.previous = ""  # role of the message before, or "tool"
@@ -80,6 +83,8 @@ class Replay:
         role = {"message": fields.get("role"), "thought": "thought", "notice": "agent"}.get(node.kind)
         if role not in self.texts:
             return
+        if role == "agent":
+            self.files.update(frozenset(file.items()) for file in fields.get("content", ()))
         known = Known(node, len(self.texts[role]))
         self.texts[role].append(known)
         self.same.setdefault((role, known.bare), deque()).append(known)
@@ -127,6 +132,8 @@ class Replay:
         text = content.get("text") if isinstance(content, dict) else None
         mid = data.get("messageId")
         mid = mid if isinstance(mid, str) else None
+        if role == "agent" and is_attachment(content):
+            return self._attachment(mid, attachment(content or {}))
         ops = self.flush() if role != self.role or mid != self.mid else []
         if role == "user" and self.previous != "user":
             ops += self._end_turn()
@@ -134,6 +141,23 @@ class Replay:
         if isinstance(text, str) and text:
             self.pieces.append(text)
         return ops
+
+    def _attachment(self, mid: str | None, named: dict[str, Any]) -> list[Op]:
+        """What the agent handed over beside its text: one more message, in its place, unless it is known."""
+        before = (self.role, self.mid)
+        ops = self.flush()
+        self.split = before if before[0] == "agent" and mid is None else ("agent", mid)
+        self.previous = "agent"
+        key = frozenset(named.items())
+        if self.files[key]:
+            self.files[key] -= 1
+            return ops
+        fields: dict[str, Any] = {"role": "agent", "history": True}
+        block = Block(self.board.fresh(), "message", {**fields, "content": [named]}, mid)
+        block.ended = True
+        self.board.add(block)
+        began = Began(block.id, "message", {**fields, "text": ""})
+        return [*ops, began, Changed(block.id, {"content": [named]}), Ended(block.id, {})]
 
     def flush(self) -> list[Op]:
         """A run of text that was being told is complete: is it known, as one or piece by piece?"""
@@ -160,7 +184,11 @@ class Replay:
         if not text:
             return []
         first, self.previous = self.previous == "user", role
-        if mid is not None and (role, mid) in self.ids:
+        if (
+            mid is not None
+            and (role, mid) in self.ids
+            and (self.ids[role, mid] is not None or self.split != (role, mid))
+        ):
             self._consume(role, spare)
             known = self.ids[role, mid]
             longer = known is not None and known.cut_short and spare.startswith(known.bare)

@@ -6,7 +6,7 @@ RETURNING id
 
 -- name: claim_get
 -- one claim
-SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, edits, seq, at
+SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, edits, part_of, seq, at
 FROM claim WHERE id = :id
 
 -- name: claim_by_call
@@ -121,7 +121,14 @@ ORDER BY c.id DESC LIMIT 1
 -- name: claims_of_block
 -- what one block said at home, in its order; an echo is its original
 SELECT coalesce(c.echo_of, c.id) AS id FROM claim c
-WHERE c.root = :root AND (c.id = :first OR c.part_of = :first) AND c.outcome IN ('said', 'echo') AND c.dest = :home ORDER BY c.id
+WHERE c.root = :root AND (c.id = :first OR c.part_of = :first) AND c.outcome IN ('said', 'echo')
+  AND (c.dest = :home OR c.how = 'recovery') ORDER BY c.id
+
+-- name: block_of_file_before
+-- the first claim of the block that an entry goes on with: a file stands right before it, and no tool call between them
+SELECT coalesce(c.part_of, c.id) AS first FROM entry f JOIN claim c ON c.id = f.claim
+WHERE f.session = :session AND f.seq = :seq - 1 AND f.turn = :turn AND c.kind = 'file' AND c.how = 'block'
+  AND NOT EXISTS(SELECT 1 FROM item i WHERE i.turn = :turn AND i.kind = 'tool' AND i.born > f.born)
 
 -- name: block_left_since
 -- whether its turn wrote something later there that left already (Law 7)
