@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.law.echo import QUIET_WORD, Attempt, Earlier, How, Marks, is_quiet, original
-from semel.law.verbatim import normal
+from semel.law.echo import QUIET_WORD, Attempt, Earlier, How, Marks, is_quiet, original, original_of_cut
+from semel.law.verbatim import begins, normal
 
 
 @dataclass
@@ -42,6 +42,13 @@ class Root:
         claim = Earlier(len(self.claims), how, self.turn, "echo" if of is not None else "said", echo_of=of, more=more)
         self.claims.append((dest, normal(text), claim))
         return of
+
+    def breaks_off(self, text: str, dest: str = "home", last: bool = False) -> int | None:
+        """A block broke off: the claim that it was repeating."""
+        longer = [
+            claim for at, form, claim in self.claims if at == dest and form != normal(text) and begins(text, form)
+        ]
+        return original_of_cut(turn=self.turn, attempt=self.attempt, earlier=longer, marks=self.marks, last=last)
 
     def falls(self, id: int) -> None:
         """A part of that claim was rejected or dropped."""
@@ -350,3 +357,57 @@ def test_nobody_waits_for_words_and_nobody_reads_them_twice_for_nothing(deeds: l
                 assert of is not None, "what a tool just said was said again"
             if of is None:
                 said.append((len(root.claims) - 1, what, text, prompts))
+
+
+@pytest.mark.parametrize("attempt", ["start", "restart", "resume", "recall"])
+def test_a_block_that_breaks_off_in_what_a_tool_sent_is_an_echo_of_it(attempt: Attempt) -> None:
+    root = Root()
+    root.say("tool", "Your report is ready.")
+    if attempt != "start":
+        root.lost(attempt)
+    assert root.breaks_off("Your report  is re") == 0
+    assert root.breaks_off("your report is re") is None
+    assert root.breaks_off("Your report is re", dest="elsewhere") is None
+
+
+@pytest.mark.parametrize("attempt", ["restart", "resume", "recall"])
+def test_a_block_that_breaks_off_in_what_a_lost_attempt_said_is_an_echo_of_it(attempt: Attempt) -> None:
+    root = Root()
+    root.say("block", "It is 42, all told.")
+    assert root.breaks_off("It is 42,") is None, "people saw it grow: it may be a repeat that is meant"
+    root.lost(attempt)
+    assert root.breaks_off("It is 42,") == 0
+
+
+def test_what_fell_has_no_echo_that_broke_off() -> None:
+    root = Root()
+    root.say("tool", "Your report is ready.")
+    root.falls(0)
+    assert root.breaks_off("Your report is re") is None
+
+
+def test_what_breaks_off_behind_a_prompt_that_joined_answers_that_one() -> None:
+    root = Root()
+    root.say("tool", "Your report is ready.")
+    root.joins()
+    assert root.breaks_off("Your report is re", last=True) is None
+    root.lost("restart")
+    assert root.breaks_off("Your report is re", last=True) is None
+    assert root.breaks_off("Your report is re") == 0
+
+
+def test_what_breaks_off_after_a_correction_may_be_an_echo_of_what_was_said_before_it() -> None:
+    root = Root()
+    root.say("block", "It is 42, all told.")
+    root.corrected()
+    root.say("block", "Other words, all told.")
+    assert root.breaks_off("It is 42,") == 0
+    assert root.breaks_off("Other words,") is None
+
+
+def test_a_text_begins_like_another_in_its_verbatim_form() -> None:
+    assert begins("Hello  big\nwor", "Hello big world")
+    assert begins("Hello big world", "Hello big world")
+    assert not begins("Hello big world, and", "Hello big world")
+    assert begins("```\nls\n", "```\nls\n```")
+    assert not begins("```\nls  x", "```\nls -l\n```")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from model_world import Answer, ModelServer, ModelWorld, until
@@ -11,6 +12,12 @@ from model_world import Answer, ModelServer, ModelWorld, until
 from semel.gateway.ports import Incoming, Person, Safety
 from semel.gateway.settings import ChannelSettings, DestinationSettings, PersonSettings
 from semel.testing import FakeChannel
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+
 
 PROVIDERS = ("openai-chat", "openai", "anthropic")
 
@@ -27,6 +34,28 @@ async def test_a_closing_text_that_repeats_what_was_sent_is_shown_once(tmp_path:
         assert entry["echoes"] == 1
         [told] = [text for role, text in api.requests[1].talk if role == "result"]
         assert told.startswith("sent (id c")
+
+
+@pytest.mark.parametrize("cut", ["reset", "close", "event"])
+async def test_a_stream_that_is_cut_in_what_was_sent_leaves_no_fragment(tmp_path: Path, cut: Any) -> None:
+    answers = [
+        Answer([], calls=[("send_message", {"text": "The build is green."})]),
+        Answer(["The build ", "is g"], cut=cut),
+        Answer(["The build is green."]),
+    ]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, attempts=2) as w:
+        assert await w.ask("Build") == ["The build is green."]
+        assert not any("is g" in text and "is green" not in text for _, text in api.requests[2].talk)
+
+
+@pytest.mark.parametrize("stop", ["length", "filter"])
+async def test_a_model_that_is_stopped_in_what_was_sent_leaves_no_fragment(tmp_path: Path, stop: str) -> None:
+    answers = [
+        Answer([], calls=[("send_message", {"text": "The build is green."})]),
+        Answer(["The build ", "is g"], stop=stop),
+    ]
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api) as w:
+        assert await w.ask("Build") == ["The build is green."]
 
 
 async def test_text_before_a_call_is_recorded_before_it_and_other_text_is_said(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ SHOW_EVERY = 0.033  # seconds between two batches while text streams
 CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before its process is ended
 OVERTAKEN = 3.0  # seconds the stream is given to tell of a tool call that came by the other pipe
 FIRST_TURN_S = 0.6  # the same in the first turn of a process: only the order of what is said depends on it
+CUT_SHORT = ("max_tokens", "refusal")  # stop reasons of a model that was not done with its text
 UNANNOUNCED = 0.1  # the same, for an agent that was seen not to tell of its calls
 
 Json = dict[str, Any]
@@ -383,6 +384,7 @@ class Run:
 
     async def show_now(self) -> None:
         """What was streamed before the agent died is shown: it is an entry, marked partial, from here on."""
+        self.viewing.pending += self.speech.break_off()
         await self._show()
 
     async def end_cancelled(self) -> None:
@@ -394,6 +396,7 @@ class Run:
     def _end_blocks(self, end: Answered) -> None:
         """The agent answered: what it was still saying ends here, and only now it is known what that says."""
         self.ending = self.viewing.ending = True
+        self.viewing.cut = end.stop in CUT_SHORT
         self.viewing.take(self.fold.end(end.stop, end.error))
 
     async def _correct(self, end: Answered) -> None:
@@ -408,7 +411,7 @@ class Run:
         self._hold_back(said)
         content = prompt.correction(problems, said, self.deps.places.called(self.begun.key, self.begun.home))
         self.viewing.take(self.fold.prompt(content[0]["text"]))
-        self.open, self.ending, self.viewing.ending = 1, False, False
+        self.open, self.ending, self.viewing.ending, self.viewing.cut = 1, False, False, False
         if self.cancelled_by is None:
             await self.live.conversation.prompt(content)
         else:  # a person stopped the turn meanwhile

@@ -8,7 +8,7 @@ while it grows, unless it may still turn out to repeat what was said there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -223,15 +223,29 @@ class Speech:
         part.shown = True
         return show.Replace(slot, "".join(part.previewed))
 
-    def end(self, slot: int, partial: bool = False, last: bool = False) -> list[show.Op]:
-        """The block is over: its claims are made. `last`: with its turn."""
+    def end(self, slot: int, partial: bool = False, last: bool = False, cut: bool = False) -> list[show.Op]:
+        """The block is over: its claims are made. `last`: with its turn. `cut`: the model was not done with it."""
         block = self.open.pop(slot, None)
         if block is None:
             return []
-        return self._pieces(block, block.reader.end()) + self._claims(block, block.parts, partial, last)
+        return self._pieces(block, block.reader.end()) + self._claims(block, block.parts, partial, last, cut)
+
+    def break_off(self) -> list[show.Op]:
+        """The agent died: what was withheld of its open text, since it began like what was said, is judged as it is.
+
+        Nobody was shown it: if it is no echo, it leaves only as the answer, like what was shown and broke off.
+        """
+        last = [block.parts[-1] for block in self.open.values() if block.parts and not self.whole]
+        held = [one for one in last if isinstance(one, HomePart) and not one.shown and not is_blank(one.text)]
+        return [show.Block(one.slot, (replace(self._say_home(one.text), legs=()),), partial=True) for one in held]
 
     def _claims(
-        self, block: Block, parts: Sequence[HomePart | Say], partial: bool = False, last: bool = False
+        self,
+        block: Block,
+        parts: Sequence[HomePart | Say],
+        partial: bool = False,
+        last: bool = False,
+        broken: bool = False,
     ) -> list[show.Op]:
         """The claims of these parts, each for itself, in the order of the text."""
         out: list[show.Op] = []
@@ -246,6 +260,8 @@ class Speech:
             if not is_blank(part.text):
                 at_once = any(isinstance(one, HomePart) and one.at_once for one in parts[n:])
                 say = self._say_home(part.text, at_once, last)
+                if broken and part is final:
+                    say = replace(say, cut=True)
                 out.append(show.Block(part.slot, (say,), cut, follows=first))
                 first = part.slot if first is None else first
                 spoken.append(Spoken(part.slot, part.text))

@@ -70,6 +70,7 @@ class Viewing:
         self.turns: dict[str, int] = {}  # tool call id -> the turn that announced it (Law 10)
         self.turn = 0
         self.ending = False  # the turn's last answer is there: what ends now ends with it
+        self.cut = False  # and the model was not done with it
         self.seen: set[str] = set()  # kinds of what this turn's agent told so far; "queued": prose that says only that
         self.attached: dict[int, list[Mapping[str, Any]]] = {}  # slot of a message -> what of it could not be stored
         self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
@@ -80,7 +81,7 @@ class Viewing:
         """A turn begins. What earlier turns showed last keeps its slots: an agent may still tell of it, late."""
         self.speech = speech
         self.turn = turn
-        self.ending = False
+        self.ending = self.cut = False
         self.seen = set()
         self.kinds = dict([one for one in self.kinds.items() if one[1] != "message"][-LATE:])
         self.outputs = {slot: self.outputs[slot] for slot in self.kinds if slot in self.outputs}
@@ -259,7 +260,8 @@ class Viewing:
             if text is not None:
                 self.pending += self.speech.replace(op.id, text)
             partial = bool(fields.get("partial"))
-            self.pending += self.speech.end(op.id, partial=partial, last=self.ending)
+            cut = self.cut or bool(fields.get("broken"))
+            self.pending += self.speech.end(op.id, partial=partial, last=self.ending, cut=cut)
             if attached := self.attached.pop(op.id, None):
                 self.pending += self._attached(attached, partial)
             return

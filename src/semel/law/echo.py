@@ -13,7 +13,10 @@ Only claims of one root with one resolved destination and one verbatim digest ar
 5. A block that ends after another prompt joined the turn is no echo of what was said before that: it answers the later
    prompt. So is one of an attempt that resumes such a turn. An attempt that restarts it, and answers all its prompts
    anew, consumes what the lost attempts said until then, too; but with its last block no prompt may stay unanswered.
-6. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
+6. A block that breaks off while it is still the beginning of a text that was said is an echo of that, cut off: of what
+   a tool sent, or an earlier attempt said, also where this attempt goes on. It was withheld, and whatever it was to
+   become, people have these words. Rule 5 holds for it, too.
+7. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
 
 An original must still stand: one that was refused, or of which a part was rejected or dropped, has no echoes.
 A reaction or an edit claims no text: it is neither judged here nor an original.
@@ -91,9 +94,7 @@ def original(
     `turn` is the attempt of the new claim, and `attempt` how that attempt began; `earlier` is in the order of
     judging, this attempt's own claims included. `last`: it is what the attempt ends with.
     """
-    joined = marks.joined if attempt in ("restart", "recall") and not last else marks.joined_root
-    since = -1 if how == "tool" else joined
-    said = {e.id: e for e in earlier if e.outcome == "said" and e.stands and e.how != "notice" and e.id > since}
+    said = _standing(earlier, -1 if how == "tool" else _since(attempt, marks, last))
     copy = None
     if how != "tool":
         copy = _sent_by_tool((e for e in earlier if e.turn == turn), said)
@@ -104,6 +105,31 @@ def original(
     if copy is None and how != "tool":
         copy = _sent_by_tool(earlier, said)
     return copy
+
+
+def original_of_cut(
+    *, turn: int | None, attempt: Attempt, earlier: Sequence[Earlier], marks: Marks = Marks(), last: bool = False
+) -> int | None:
+    """The id of the claim that a block was repeating when it broke off; None: it says something of its own.
+
+    `earlier`: the claims whose text goes on where the block ends.
+    """
+    said = _standing(earlier, _since(attempt, marks, last))
+    sent = _sent_by_tool(earlier, said)
+    if sent is not None:
+        return sent
+    known = (e for e in said.values() if e.turn != turn or (e.how == "block" and e.left and e.id <= marks.corrected))
+    return next((e.id for e in known), None)
+
+
+def _since(attempt: Attempt, marks: Marks, last: bool) -> int:
+    """A block is no echo of this claim, or of an older one: another prompt joined behind it."""
+    return marks.joined if attempt in ("restart", "recall") and not last else marks.joined_root
+
+
+def _standing(earlier: Iterable[Earlier], since: int) -> dict[int, Earlier]:
+    """What was said behind `since`, and still stands."""
+    return {e.id: e for e in earlier if e.outcome == "said" and e.stands and e.how != "notice" and e.id > since}
 
 
 def _lost_copy(turn: int | None, more: bytes | None, earlier: Iterable[Earlier], said: Iterable[Earlier]) -> int | None:

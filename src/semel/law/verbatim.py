@@ -34,6 +34,13 @@ def verbatim_digest(text: str) -> bytes:
     return hashlib.blake2b(normal(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def begins(text: str, whole: str) -> bool:
+    """Whether a text that breaks off may have been on its way to become `whole`: a preview is withheld for that."""
+    hold = Hold([normal(whole)])
+    hold.feed(text)
+    return hold.holding
+
+
 class Ended(NamedTuple):
     """How a held block ended: the text that is still to be shown, and the original it repeats, if it does."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from semel.law.memory import Recorded
 from semel.ledger.entries import load
+from semel.ledger.speak import CUT
 from semel.ledger.sql import Tx
 
 STRETCH = 400  # entries: what is older is not compared
@@ -31,4 +32,7 @@ def recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[Record
         more: dict[str, Any] = load(e.more)
         needed = not e.superseded and more.get("kind") not in OTHER_WORDS and not more.get("automatic")
         keyed.append(((of, 0 if e.event is not None else 1, e.seq), Recorded(e.seq, e.role, e.text, needed)))
+    for of in {order[0] for order, _ in keyed}:
+        for cut in tx.all("claims_for_reason", root=of, reason=CUT):  # its agent may have kept it; people have it whole
+            keyed.append(((of, 1, row.seq + cut.id), Recorded(-cut.id, "agent", cut.text, needed=False)))
     return [one for _, one in sorted(keyed, key=lambda pair: pair[0])], len(rows) < STRETCH

@@ -192,6 +192,8 @@ class _Apply:
     def on_Block(self, op: Block) -> None:
         shown, bare = self.entries.get(op.slot), True
         for what in op.says:
+            if op.partial:
+                what = replace(what, cut=True)
             if what.home and what.dest is not None and not what.problem and shown is not None:
                 what, shown = replace(what, shown=shown), None
             made = speak.say(self.tx, self.caller, what)
@@ -207,7 +209,10 @@ class _Apply:
             self._close_unsaid(shown, op.partial)
 
     def _own(self, op: Block, made: speak.Made) -> None:
-        """What became of the block's text at home."""
+        """What became of the block's text at home. What broke off while it repeated another text is not in its place:
+        that one leaves in its own words."""
+        if made.outcome == "echo" and made.reason == speak.CUT:
+            return
         claim = made.echo_of if made.outcome == "echo" else made.claim
         if claim is not None and made.outcome in ("said", "echo"):
             self.claims[op.slot] = claim
@@ -432,7 +437,8 @@ def _deliver_closing(tx: Tx, claims: Mapping[int, int], closing: int | None, leg
 def _deliver_behind(tx: Tx, session: Row, caller: speak.Caller, end: End) -> int | None:
     """What a lost attempt said last at home is the answer, if this one said nothing of its own: it leaves, once.
 
-    An echo is nothing of its own: what it repeats was said before. Gives its claim; None: nothing leaves now.
+    An echo is nothing of its own: what it repeats was said before. If a text repeated what a tool had sent, that is the
+    answer, and it left. Gives its claim; None: nothing leaves now.
     """
     lost_before = caller.root is not None and caller.turn != caller.root
     if not lost_before or tx.value("says_at_home", turn=caller.turn, home=session.home):

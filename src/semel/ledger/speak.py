@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from semel.law import echo
 from semel.law.stream.evidence import bare
-from semel.law.verbatim import verbatim_digest
+from semel.law.verbatim import begins, verbatim_digest
 from semel.ledger import entries, reserve
 from semel.ledger.sql import Row, Tx
 
@@ -45,6 +45,7 @@ class Say:
     quiet: tuple[str, ...] = ()  # words that say nothing
     shown: int | None = None  # seq of the live entry that previewed it
     last: bool = False  # it ends with its turn
+    cut: bool = False  # it broke off: its turn, or its attempt, ended before it did
     edits: int | None = None  # the claim whose text it replaces
 
     @property
@@ -92,6 +93,12 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
     original = _original(tx, caller, what, digest) if what.file is None else _original_file(tx, caller, what)
     if original is not None:
         return _echo(tx, caller, what, digest, original)
+    if what.cut and what.shown is None and digest is not None:
+        if any(begins(what.text, word) for word in what.quiet):
+            return Made(_claim(tx, caller, what, "quiet", CUT), "quiet", CUT, dest=what.dest)
+        original = _original_of_cut(tx, caller, what, digest)
+        if original is not None:
+            return _echo(tx, caller, what, None, original, CUT)
     claim = _claim(tx, caller, what, "said", None, digest=digest)
     seq = _record(tx, caller, what, claim)
     tx.run("claim_link", id=claim, seq=seq)
@@ -193,20 +200,43 @@ def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | 
     """The claim that this one is an echo of (Law 5). What was shown as it streamed cannot be taken back."""
     if what.shown is not None or digest is None or caller.root is None:
         return None
+    earlier = _earlier(tx, caller, what, digest)
+    if not earlier:
+        return None
+    return echo.original(
+        how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=_marks(tx, caller),
+        last=what.last,
+    )  # fmt: skip
+
+
+def _original_of_cut(tx: Tx, caller: Caller, what: Say, digest: bytes) -> int | None:
+    """The claim that a text was repeating when it broke off (Law 5)."""
+    if caller.root is None:
+        return None
+    texts = {c.digest: c.text for c in tx.all("claims_of_root", root=caller.root) if c.dest == what.dest and c.digest}
+    going_on = [of for of, text in texts.items() if of != digest and begins(what.text, text)]
+    earlier = sorted((one for of in going_on for one in _earlier(tx, caller, what, of)), key=lambda one: one.id)
+    if not earlier:
+        return None
+    return echo.original_of_cut(
+        turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=_marks(tx, caller), last=what.last
+    )
+
+
+def _earlier(tx: Tx, caller: Caller, what: Say, digest: bytes) -> list[echo.Earlier]:
+    """The claims of this root and destination whose text has this digest, in order."""
     rows = tx.all("claims_of_text", root=caller.root, dest=what.dest, digest=digest)
     here = is_local(what.dest)
-    earlier = [
+    return [
         echo.Earlier(r.id, r.how, r.turn, r.outcome, stands=not r.gone, echo_of=r.echo_of, left=here or bool(r.leaves))
         for r in rows
     ]
-    if not earlier:
-        return None
+
+
+def _marks(tx: Tx, caller: Caller) -> echo.Marks:
     found = tx.one("turn_marks", turn=caller.turn, root=caller.root)
     assert found is not None
-    marks = echo.Marks(found.joined, found.joined_root, found.corrected)
-    return echo.original(
-        how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=marks, last=what.last
-    )
+    return echo.Marks(found.joined, found.joined_root, found.corrected)
 
 
 def _original_file(tx: Tx, caller: Caller, what: Say) -> int | None:
@@ -258,7 +288,7 @@ def _echo(tx: Tx, caller: Caller, what: Say, digest: bytes | None, original: int
     claim = _claim(tx, caller, what, "echo", reason, digest=digest, echo_of=original)
     for place in tx.all("entries_of_claim", claim=original):
         entries.touch_entry(tx, place.session, place.seq)
-    return Made(claim, "echo", echo_of=original, dest=what.dest)
+    return Made(claim, "echo", reason or "", echo_of=original, dest=what.dest)
 
 
 def _record(tx: Tx, caller: Caller, what: Say, claim: int) -> int:
@@ -412,6 +442,7 @@ def deliver_block(tx: Tx, session: Row, claim: int) -> int | None:
 
 
 QUIET = "the quiet word"
+CUT = "it broke off"
 REISSUE = "the same call again, by a tool server that was started anew"
 
 

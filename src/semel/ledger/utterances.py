@@ -23,7 +23,8 @@ class Utterance:
     `home`: it was said at its session's home. `cut`: its attempt ended before it did. `superseded`: a later attempt
     said it anew, in full. `fate`: "arrived" at once if its destination needs no sending (page, terminal); "unsent":
     it was only shown on a page, and no part was ever made. `files`: the names of what it carried; `contents`: their
-    ids in the store, or their addresses.
+    ids in the store, or their addresses. `repeated`: the claim of the agent's text that repeated it last, in the first
+    attempt that did; a later attempt only says again what was said.
     """
 
     claim: int
@@ -39,11 +40,17 @@ class Utterance:
     superseded: bool = False
     files: tuple[str, ...] = ()
     contents: tuple[str, ...] = ()
+    repeated: int | None = None
 
     @property
     def is_text(self) -> bool:
         """Whether it is text that the agent wrote at home, sent by no tool."""
         return self.home and self.kind == "text" and self.how != "tool" and bool(self.text.strip())
+
+    @property
+    def written(self) -> int | None:
+        """The claim by which the agent wrote it at home, as text: its own, or that of an echo, if a tool said it."""
+        return self.claim if self.is_text else self.repeated if self.home else None
 
 
 def list_of_root(tx: Tx, root: int, home: str | None) -> list[Utterance]:
@@ -75,9 +82,9 @@ def list_blocks(tx: Tx, root: int, home: str | None) -> list[Block]:
 
 
 def find_last_text(said: Iterable[Utterance]) -> Utterance | None:
-    """What was said last at home, whatever a tool sent, or Semel told, after it."""
-    texts = [one for one in said if one.is_text and not one.superseded]
-    return texts[-1] if texts else None
+    """What was written last at home, whatever a tool sent, or Semel told, after it. A tool may have sent it before."""
+    texts = [one for one in said if one.written is not None and not one.superseded]
+    return max(texts, key=lambda one: one.written or 0, default=None)
 
 
 def _read(row: Row, home: str | None) -> Utterance:
@@ -87,7 +94,7 @@ def _read(row: Row, home: str | None) -> Utterance:
         claim=row.id, seq=row.seq, turn=row.turn, how=row.how, kind=row.kind, dest=row.dest, text=row.text,
         home=at_home, fate=_fate(row, home if at_home else row.dest), cut=bool(row.partial),
         superseded=bool(row.superseded), files=tuple(str(one.get("name")) for one in files),
-        contents=tuple(str(one.get("id") or one.get("uri")) for one in files),
+        contents=tuple(str(one.get("id") or one.get("uri")) for one in files), repeated=row.repeated,
     )  # fmt: skip
 
 

@@ -69,10 +69,10 @@ class Item:
     """One row of the view.
 
     `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (a turn's end:
-    `stop`, `error`). A message has role, text, and if so message_id, partial, superseded, history. A tool has
-    call, title, status (pending, running, done, failed, cancelled, no result), output, and if so name, tool_kind,
-    input, exit, truncated, late, history; where the middle of the output was let go, also head, gap (characters
-    missing here) and tail.
+    `stop`, `error`). A message has role, text, and if so message_id, partial, superseded, history, broken (the agent
+    said that it tries again while this was open). A tool has call, title, status (pending, running, done, failed,
+    cancelled, no result), output, and if so name, tool_kind, input, exit, truncated, late, history; where the middle of
+    the output was let go, also head, gap (characters missing here) and tail.
     """
 
     id: int

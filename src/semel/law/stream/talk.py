@@ -220,7 +220,7 @@ class Talk:
 
     def signal(self) -> list[Op]:
         """The agent said that it tries again: what this attempt showed so far is void once the next one speaks."""
-        ops = self._close_open()
+        ops = self._close_open(**({"broken": True} if self.profile.signal_means_retry else {}))
         for kind, void in self.void.items():
             void[:] = [b for b in self.run if b.kind == kind and not b.superseded]
         return ops

@@ -74,7 +74,7 @@ SELECT session, seq FROM entry WHERE role = 'agent' AND live = 0 AND claim IS NU
 -- name: book_echo_original
 -- an echo names an original that was said
 SELECT c.id AS claim, c.echo_of FROM claim c LEFT JOIN claim o ON o.id = c.echo_of
-WHERE c.outcome = 'echo' AND (o.id IS NULL OR (o.outcome <> 'said' AND c.reason IS NULL))
+WHERE c.outcome = 'echo' AND (o.id IS NULL OR (o.outcome <> 'said' AND coalesce(c.reason, 'it broke off') = 'it broke off'))
 UNION ALL -- and a block that ends after another prompt joined its turn is none of what was said before
 SELECT c.id, c.echo_of FROM turn t JOIN claim c ON c.root = t.root AND c.turn = t.id
 WHERE t.joined IS NOT NULL AND c.outcome = 'echo' AND c.how = 'block' AND c.id > t.joined AND c.echo_of <= t.joined

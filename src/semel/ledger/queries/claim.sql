@@ -39,10 +39,13 @@ SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, 
 FROM claim WHERE root = :root ORDER BY id
 
 -- name: utterances_of_root
--- what the agent said in a root, how each of it stands in the transcript, and what became of its parts
+-- what the agent said in a root, how each of it stands in the transcript, what became of its parts, and which text
+-- repeated it last in the first attempt that did
+-- sorts: the echoes of one text
 SELECT c.id, c.turn, c.how, c.kind, c.dest, c.text, c.seq, e.partial, e.superseded, e.more,
   (SELECT group_concat(p.state) FROM part p WHERE p.claim = c.id) AS states,
-  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.failed IS NOT NULL) AS failed
+  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.failed IS NOT NULL) AS failed,
+  (SELECT k.id FROM claim k WHERE k.echo_of = c.id AND k.how IN ('block', 'recovery') ORDER BY k.turn, k.id DESC LIMIT 1) AS repeated
 FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.outcome = 'said' AND c.how <> 'notice' ORDER BY c.id
 
@@ -155,6 +158,10 @@ SELECT c.id, c.session, c.seq,
 FROM claim c JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 'said' AND c.dest = :dest
   AND e.more ->> '$.files[0].uri' = :uri ORDER BY c.id
+
+-- name: claims_for_reason
+-- what was claimed in a root and not said, for a reason
+SELECT id, text FROM claim WHERE root = :root AND root IS NOT NULL AND outcome <> 'said' AND reason = :reason ORDER BY id
 
 -- name: claim_quiet
 -- the newest claim of a root by which its agent stayed quiet
