@@ -39,6 +39,7 @@ MAX_URI_CHARS = 2_000
 CHUNKS = frozenset(("agent_message_chunk", "agent_thought_chunk"))
 WHOLE = frozenset(("agent_message", "agent_thought"))  # ACP v2: a message as a list of blocks
 CALLS = frozenset(("tool_call", "tool_call_update"))
+CALL_CHUNK = "tool_call_content_chunk"  # ACP v2: one more piece of a call's content
 _NAMES = {"image": "image", "audio": "sound", "resource": "document", "resource_link": "document"}
 _ENDINGS = {"image/jpeg": ".jpg", "image/webp": ".webp", "audio/wav": ".wav", "audio/mpeg": ".mp3", "audio/ogg": ".ogg"}
 
@@ -75,6 +76,8 @@ class AgentFiles:
         kind, content = update.get("sessionUpdate"), update.get("content")
         if kind in CHUNKS:
             return {**update, "content": await self.store(content)}
+        if kind == CALL_CHUNK:
+            return {**update, "content": await self._part(content)}
         parts = [] if not isinstance(content, list) else [await self._part(part) for part in content]
         if kind in CALLS and not any(map(_is_filled, parts)):  # else its result is the same once more
             found = [block for block in _result_blocks(update.get("rawOutput")) if is_attachment(block)]
@@ -144,6 +147,8 @@ def carries_files(update: Mapping[str, Any]) -> bool:
         return is_attachment(content)
     if kind in WHOLE:
         return isinstance(content, list) and any(map(is_attachment, content))
+    if kind == CALL_CHUNK:
+        return isinstance(content, dict) and is_attachment(content.get("content"))
     if kind not in CALLS:
         return False
     inner = [part.get("content") for part in content if isinstance(part, dict)] if isinstance(content, list) else []

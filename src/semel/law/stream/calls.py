@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from .attachment import files_of
+from .attachment import AgentFile, files_of
 from .dialect import (
     CONTENT,
     DIRECT,
@@ -92,6 +92,17 @@ class Calls:
         output = self.known[cid].output
         output.rank = max(output.rank, CONTENT)
         return ops + self._applied(self.known[cid], output.extend(text))
+
+    def add_files(self, cid: str, files: list[AgentFile]) -> list[Op]:
+        """ACP v2: one more piece of a call's content is a file."""
+        ops = self.update(cid, {})
+        call = self.known[cid]
+        before = call.fields.get("files", [])
+        fresh = [file for file in files if file not in before]
+        if not fresh:
+            return ops
+        call.fields["files"] = [*before, *fresh]
+        return [*ops, Changed(call.id, {"files": call.fields["files"]})]
 
     def begin_turn(self) -> None:
         """A turn begins: ids of calls may be used again."""

@@ -13,7 +13,7 @@ import codecs
 from collections.abc import Mapping
 from typing import Any
 
-from .attachment import is_attachment
+from .attachment import files_of, is_attachment
 from .block import MESSAGE, THOUGHT, Block
 from .calls import Calls
 from .dialect import content_text
@@ -93,13 +93,17 @@ class Version2:
 
     def _content(self, data: Mapping[str, Any]) -> list[Op]:
         cid, content = data.get("toolCallId"), data.get("content")
+        if not isinstance(cid, str):
+            return []
+        if files := files_of([content]):
+            return self._prepare(cid) + self.calls.add_files(cid, files)
         text = content_text([content])
-        return self._grow(cid, text) if isinstance(cid, str) and text else []
+        return self._prepare(cid) + self.calls.content_chunk(cid, text) if text else []
 
-    def _grow(self, cid: str, text: str) -> list[Op]:
+    def _prepare(self, cid: str) -> list[Op]:
         ops = self.talk.interrupt() if cid not in self.calls.known else []
         self.talk.happened()
-        return ops + self.calls.content_chunk(cid, text)
+        return ops
 
     def refers(self, cid: str, data: Mapping[str, Any]) -> list[Op]:
         """A tool call's content may refer to terminals: what they said already is the call's."""
