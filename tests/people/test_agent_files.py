@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,12 @@ import pytest
 from gateway_world import script, until
 from people_world import Chat
 
+from semel.ledger import books
 from semel.ledger import incoming as received_rows
+from semel.ledger.backups import make_backup
+from semel.ledger.exporting import Writer
+from semel.ledger.putting_back import put_back
+from semel.ledger.store import Store, now_ms
 
 Json = dict[str, Any]
 KEY = "demo:chat:dm"
@@ -192,6 +199,36 @@ async def test_a_deleted_conversation_takes_its_files_along(tmp_path: Path) -> N
         await until(gone)
 
 
+async def test_a_backup_holds_it_and_what_is_put_back_has_it(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await ask(w, "Look:", chunk(IMAGE), call("pending"), call("completed", content=result(SOUND)), "Done.")
+    make_backup(w.settings.ledger, tmp_path, tmp_path / "copies", semel="test", clock=now_ms)
+    new = tmp_path / "new"
+    put_back(tmp_path / "copies", new / "ledger.db", new, clock=now_ms)
+    kept = sorted(one.read_bytes() for one in (new / "blobs").iterdir() if one.is_file())
+    assert kept == sorted([PNG, b"RIFF....WAVE"])
+    with Store.open_sync(new / "ledger.db") as store:
+        assert [book.name for book in store.look(books.audit) if not book.ok] == []
+
+
+async def test_an_export_names_it_and_an_imported_copy_keeps_it(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await ask(w, "Look:", chunk(IMAGE))
+        writer, lines = Writer(), list[bytes]()
+        async for records in w.gateway.export(KEY):
+            lines += map(writer.line, records)
+        document = b"".join([*lines, writer.end()])
+        [file] = [file for entry in await w.entries(KEY) for file in entry.get("files", [])]
+        entries = [json.loads(line) for line in document.splitlines() if b"files" in line]
+        assert [entry["more"]["files"] for entry in entries if entry["role"] == "agent"] == [[file]]
+        await w.gateway.import_session(io.BytesIO(document), "copy")
+        [copied] = [one for entry in await w.entries("copy") for one in entry.get("files", [])]
+        assert copied == file
+        await w.gateway.delete(KEY)
+    async with Chat(tmp_path) as w:
+        assert (w.path / "blobs" / file["id"]).read_bytes() == PNG
+
+
 # ---------------------------------------------------------------- in results of tool calls
 
 
@@ -240,6 +277,20 @@ async def test_a_file_in_the_result_of_a_tool_call_is_shown_with_the_call(tmp_pa
             return not (w.path / "blobs" / file["id"]).exists()
 
         await until(gone)
+
+
+async def test_each_file_that_is_added_to_a_result_is_kept_once(tmp_path: Path) -> None:
+    def added(block: Json) -> Json:
+        piece = {"type": "content", "content": block}
+        return {"update": {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t1", "content": piece}}
+
+    async with Chat(tmp_path) as w:
+        chunks = [added(block) for block in (TEXT, IMAGE, SOUND, IMAGE, BROKEN, TEXT)]
+        assert await ask(w, call("pending"), *chunks, call("completed"), "Done.") == ["Done."]
+        [item] = await tool_calls(w)
+        assert [file["name"] for file in item["files"]] == ["image.png", "sound.wav", "image"]
+        assert item["text"] == "takentaken"
+        assert (w.path / "blobs" / item["files"][0]["id"]).read_bytes() == PNG
 
 
 async def test_what_of_a_result_cannot_be_stored_is_named_with_the_call(tmp_path: Path) -> None:
