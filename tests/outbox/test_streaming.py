@@ -387,7 +387,37 @@ async def test_a_gateway_that_dies_while_it_streams_leaves_one_answer_and_no_mar
         gate.touch()
         await still(again)
         await until(lambda: _all(again, "sent", "rejected", "dropped"))
-        assert board.messages() == ["It is 42."]
+        kept = ["Let me see."] if when == "while it shows" else []
+        assert board.messages() == [*kept, "It is 42."]
+
+
+@pytest.mark.parametrize("narration", ["all", "last"])
+@pytest.mark.parametrize(
+    ("then", "seen_then"),
+    [
+        (["It is 42."], ["Let me see.", "It is 42."]),
+        (["Let me see. It is 42."], ["Let me see. It is 42."]),
+        (["Let me "], ["Let me see.", "Let me "]),
+        ([{"sleep": 0.01}], ["Let me see."]),
+        ([{"call": "send_message", "arguments": {"text": "Sent."}}, "Done."], ["Let me see.", "Sent.", "Done."]),
+    ],
+    ids=["other words", "the same and more", "less", "nothing", "a message by tool"],
+)
+async def test_what_was_seen_of_a_lost_attempt_stays_unless_it_is_said_again(
+    tmp_path: Path, narration: Any, then: list[Any], seen_then: list[str]
+) -> None:
+    channel, log = chat(), tmp_path / "prompts"
+    board = Board(channel.platform)
+    steps = ["Let me see.", {"save": True}, {"wait": str(tmp_path / "die")}, {"die": 9}]
+    async with world(tmp_path, channel, narration=narration, args=("--log", str(log))) as w:
+        await asked(w, channel, script(*steps, resume=then))
+        await seen(lambda: board.messages() == ["Let me see. …"])
+        (tmp_path / "die").touch()
+        await still(w)
+        await until(lambda: _all(w, "sent", "rejected", "dropped"))
+        assert board.messages() == seen_then
+        assert "never left" not in log.read_text()
+        assert "the person saw it while you wrote it: 'Let me see.'" in log.read_text()
 
 
 async def test_text_that_is_cut_for_a_preview_fits() -> None:

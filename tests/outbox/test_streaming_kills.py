@@ -50,6 +50,8 @@ async def test_the_answer_is_there_once_wherever_the_gateway_was_killed(
     shown = Board(platform).messages()
     answers = [text for text in shown if text.endswith("It is 42.")]
     marks = [text for text in shown if text.endswith("…")]
-    assert len(answers) == 1 and len(answers) + len(marks) == len(shown)
+    kept = [text for text in shown if text == "Let me see." and point == "after preview"]  # seen of the lost attempt
+    assert len(answers) == 1 and len(kept) <= 1
+    assert [text for text in shown if text not in marks] == [*kept, *answers]
     unknown = safety == "at-most-once" and point == "after reserve"
     assert marks == (["…"] if unknown else []), "a mark stays only where nobody can know that it is there"

@@ -111,6 +111,7 @@ _FATES: dict[str, str] = {
     "unknown": "already said, and it is not known yet whether it arrived",
     "held": "already said, and nobody knows whether it arrived; a person decides whether it is sent again",
     "failed": "said, and it did not arrive; what of it still matters has to be said again",
+    "seen": "already said, and the person saw it while you wrote it",
     "unsent": "already said, and only a page showed it; what of it still matters has to be said again",
 }
 _LEAVES = "already said, and it never left for the person; it leaves as your answer if you say nothing more"

@@ -331,7 +331,8 @@ class Run:
             return
         self.last_show = asyncio.get_running_loop().time()
         if self.streams and self.speech.streaming:
-            ops.append(show.Reserve(self.deps.places.reserving(str(self.begun.home), self.begun.key)))
+            leg = self.deps.places.reserving(str(self.begun.home), self.begun.key)
+            ops.append(show.Reserve(leg, self.speech.previewed()))
         text = self.speech.previewed()
         self.slots = await self.deps.record.write(show.show, self.fence, self.caller(), ops, self.slots)
         self.permissions.recorded(self.slots.items, self.slots.expired)

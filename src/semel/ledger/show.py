@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,9 +111,13 @@ class About:
 
 @dataclass(frozen=True)
 class Reserve:
-    """A message is reserved at home: what streams can be seen there before it is said. `leg`: as it would leave."""
+    """A message is reserved at home: what streams can be seen there before it is said. `leg`: as it would leave.
+
+    `text`: what of it would be seen now.
+    """
 
     leg: speak.Leg
+    text: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -300,6 +304,9 @@ class _Apply:
 
     def on_Reserve(self, op: Reserve) -> None:
         who, leg = self.caller, op.leg
+        if speak.keep_previewed(self.tx, leg.dest, who.turn, op.text or str, streams=True):
+            self.reserved = None  # it may turn out to be what stands there
+            return
         plain = speak.unfilled(leg, speak.answered(self.tx, who.root, leg))
         self.reserved = reserve.place(self.tx, who.session, who.turn, who.root, leg.dest, plain)
 
@@ -448,7 +455,8 @@ def _deliver_behind(tx: Tx, session: Row, caller: speak.Caller, end: End) -> int
         return None
     if end.event == "answered" and last.cut and last.claim in end.remembered and last.seq is not None:
         entries.set_entry(tx, session.id, last.seq, partial=False, tell=False)
-    return last.claim if last.fate == "unsent" and speak.deliver_block(tx, session, last.claim) is not None else None
+    leaves = last.fate in ("unsent", "seen")
+    return last.claim if leaves and speak.deliver_block(tx, session, last.claim) is not None else None
 
 
 def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -354,7 +354,7 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg], caller: Caller) -> None:
     """
     event = answered(tx, caller.root, legs[0]) if legs else None
     for n, leg in enumerate(legs):
-        op = leg.op if n else _first(tx, caller, leg, event)
+        op = leg.op if n else _first(tx, caller, leg, event, claim)
         if event is not None and op.get("kind", "post") in ("post", "file"):
             op = {**op, "answers": event}
         tx.value(
@@ -363,14 +363,42 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg], caller: Caller) -> None:
         )  # fmt: skip
 
 
-def _first(tx: Tx, caller: Caller, leg: Leg, event: int | None) -> dict[str, Any]:
+def _first(tx: Tx, caller: Caller, leg: Leg, event: int | None, claim: int) -> dict[str, Any]:
     """What the first part of an utterance leaves as: it may fill what was reserved for it."""
     if leg.op.get("kind", "post") not in ("post", "file"):
         return leg.op
-    if leg.op.get("fill"):
+    fills = bool(leg.op.get("fill"))
+    keep_previewed(tx, leg.dest, caller.turn, lambda: _text(tx, claim) if fills else "")
+    if fills:
         return reserve.fill(tx, caller.session, caller.turn, caller.root, leg.dest, unfilled(leg, event))
     reserve.make_way(tx, leg.dest)
     return leg.op
+
+
+def _text(tx: Tx, claim: int) -> str:
+    row = tx.one("claim_get", id=claim)
+    return "" if row is None else str(row.text)
+
+
+def keep_previewed(tx: Tx, dest: str, turn: int | None, text: Callable[[], str], *, streams: bool = False) -> bool:
+    """What people saw of a lost attempt in a reserved message stays in it, before another text takes its place (Law 7).
+
+    A text that begins with it takes its place all the same: it stands for both. `streams`: there may be more of the
+    text. True: it is not known yet, what there is of it is the beginning of what was seen.
+    """
+    for found in tx.all("reserved_at", dest=dest):
+        if found.state != "sent" or found.sent_rev is None or found.root is None:
+            continue
+        for lost in tx.all("previewed_in_root", root=found.root, turn=turn, sent=found.sent_rev):
+            begun, seen = bare(text()), bare(lost.text)
+            if streams and seen.startswith(begun):
+                return True
+            if begun.startswith(seen):
+                continue
+            session = tx.one("session_by_id", id=found.session)
+            assert session is not None
+            deliver(tx, lost.id, cut(tx, dest, session.key, lost.text, answer=True))
+    return False
 
 
 def unfilled(leg: Leg, event: int | None) -> dict[str, Any]:

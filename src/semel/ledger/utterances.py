@@ -13,7 +13,7 @@ from typing import Literal
 from semel.ledger import entries, speak
 from semel.ledger.sql import Row, Tx
 
-Fate = Literal["arrived", "in line", "unknown", "held", "failed", "unsent"]
+Fate = Literal["arrived", "in line", "unknown", "held", "failed", "unsent", "seen"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Utterance:
 
     `home`: it was said at its session's home. `cut`: its attempt ended before it did. `superseded`: a later attempt
     said it anew, in full. `fate`: "arrived" at once if its destination needs no sending (page, terminal); "unsent":
-    it was only shown on a page, and no part was ever made. `files`: the names of what it carried; `contents`: their
+    it was only shown on a page, and no part was ever made; "seen": nor was one of this, but a
+    preview showed it. `files`: the names of what it carried; `contents`: their
     ids in the store, or their addresses. `repeated`: the claim of the agent's text that repeated it last, in the first
     attempt that did; a later attempt only says again what was said.
     """
@@ -107,7 +108,9 @@ def _fate(row: Row, dest: str | None) -> Fate:
     """The worst that became of its parts."""
     states = set((row.states or "").split(",")) - {""}
     if not states:
-        return "arrived" if dest is None or speak.is_local(dest) else "unsent"
+        if dest is None or speak.is_local(dest):
+            return "arrived"
+        return "seen" if row.previewed else "unsent"
     if row.failed or states & {"rejected", "dropped"}:
         return "failed"
     if "held" in states:

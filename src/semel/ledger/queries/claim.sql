@@ -45,7 +45,10 @@ FROM claim WHERE root = :root ORDER BY id
 SELECT c.id, c.turn, c.how, c.kind, c.dest, c.text, c.seq, e.partial, e.superseded, e.more,
   (SELECT group_concat(p.state) FROM part p WHERE p.claim = c.id) AS states,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.failed IS NOT NULL) AS failed,
-  (SELECT k.id FROM claim k WHERE k.echo_of = c.id AND k.how IN ('block', 'recovery') ORDER BY k.turn, k.id DESC LIMIT 1) AS repeated
+  (SELECT k.id FROM claim k WHERE k.echo_of = c.id AND k.how IN ('block', 'recovery') ORDER BY k.turn, k.id DESC LIMIT 1) AS repeated,
+  c.dest IS NULL AND e.partial = 1 AND e.superseded = 0 AND EXISTS(
+    SELECT 1 FROM claim r JOIN part p ON p.claim = r.id AND p.n = 0 AND p.state = 'sent' AND p.sent_rev < e.rev
+    WHERE r.root = :root AND r.root IS NOT NULL AND r.reason = 'reserved' AND r.outcome = 'quiet') AS previewed
 FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.outcome = 'said' AND c.how <> 'notice' ORDER BY c.id
 

@@ -43,7 +43,10 @@ FROM entry WHERE session = :session AND live = 1 ORDER BY seq
 -- name: entries_to_tell
 -- what must ride in the agent's next prompt (Law 7); not what became of a turn of an earlier chapter
 SELECT e.id, e.session, e.seq, e.born, e.rev, e.base, e.at, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event,
-  e.claim, e.tell, e.more, t.root, EXISTS(SELECT 1 FROM part p WHERE p.claim = e.claim) AS leaves
+  e.claim, e.tell, e.more, t.root, EXISTS(SELECT 1 FROM part p WHERE p.claim = e.claim)
+  OR (e.partial = 1 AND e.superseded = 0 AND EXISTS(
+    SELECT 1 FROM claim r JOIN part p ON p.claim = r.id AND p.n = 0 AND p.state = 'sent' AND p.sent_rev < e.rev
+    WHERE r.root = t.root AND r.root IS NOT NULL AND r.reason = 'reserved' AND r.outcome = 'quiet')) AS leaves
 FROM entry e INDEXED BY entry_tell LEFT JOIN turn t ON t.id = e.turn
 WHERE e.session = :session AND e.tell = 1 AND coalesce(t.chapter, e.chapter) = (SELECT s.chapter FROM session s WHERE s.id = :session)
 ORDER BY e.seq

@@ -4,7 +4,7 @@
 -- name: reserved_at
 -- what is reserved at a destination
 -- sorts: one row for each turn that streams there
-SELECT c.id, c.session, c.root, p.id AS part, p.state, p.receipt FROM claim c INDEXED BY claim_reserved
+SELECT c.id, c.session, c.root, p.id AS part, p.state, p.receipt, p.sent_rev FROM claim c INDEXED BY claim_reserved
 JOIN part p ON p.claim = c.id AND p.n = 0
 WHERE c.dest = :dest AND c.reason = 'reserved' AND c.outcome = 'quiet' ORDER BY c.id
 
@@ -14,6 +14,14 @@ WHERE c.dest = :dest AND c.reason = 'reserved' AND c.outcome = 'quiet' ORDER BY 
 SELECT c.id, c.session, c.root, p.id AS part, p.state, p.receipt FROM claim c INDEXED BY claim_root
 JOIN part p ON p.claim = c.id AND p.n = 0
 WHERE c.root = :root AND c.root IS NOT NULL AND c.reason = 'reserved' AND c.outcome = 'quiet' ORDER BY c.id
+
+-- name: previewed_in_root
+-- what the attempts of a root, but for this one, were cut off in and was seen in the message that is reserved there
+-- sorts: the texts of one turn
+SELECT c.id, c.text FROM claim c INDEXED BY claim_root JOIN entry e ON e.session = c.session AND e.seq = c.seq
+WHERE c.root = :root AND c.root IS NOT NULL AND c.how = 'recovery' AND c.outcome = 'said' AND c.dest IS NULL
+  AND c.turn IS NOT :turn AND e.rev > :sent AND e.partial = 1 AND e.superseded = 0
+  AND NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) ORDER BY c.id
 
 -- name: reserved_message
 -- a reserved message that is not filled or withdrawn yet; its receipt, once it has arrived
