@@ -347,6 +347,26 @@ class LedgerMachine(Counted):
         self.model.take(run, Began(slot, "message", {"role": "agent", "text": text}), Ended(slot, {}), now=True)
 
     @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), dies=st.booleans())
+    def a_preview_is_rewritten_while_a_watcher_is_away(self, data: st.DataObject, dies: bool) -> None:
+        """It grows on before they return; and where its agent dies then, every word of it stays."""
+        run, house = self._run(data), self.model.house
+        slot, session, n = run.fresh(), run.begun.session, next(self.words)
+        began = Began(slot, "message", {"role": "agent", "text": ""})
+        self.model.take(run, began, Grew(slot, f"first {n}"), now=True)
+        house.come_back(session, 1000)
+        self.model.take(run, Changed(slot, {"text": f"another {n} "}), now=True)
+        self.model.take(run, Grew(slot, "and on"), now=True)
+        house.come_back(session, 1000)
+        if dies:
+            shown = [e["text"] for e in house.clients[session].entries.values() if e.get("live")]
+            self.model.die(run, shown=True)
+            self.model.begin(run.begun.key)
+            stands = [e["text"] for e in house.clients[session].entries.values() if e.get("partial")]
+            lost = [text for text in shown if text not in stands]
+            assert not lost, f"Law 6: {lost} was shown when its agent died, and no entry is that"
+
+    @precondition(lambda self: self.model.runs)
     @rule(data=st.data(), shown=st.booleans(), again=st.booleans(), restored=st.booleans(), all=st.integers(0, 5))
     def something_dies(self, data: st.DataObject, shown: bool, again: bool, restored: bool, all: int) -> None:
         """An agent, or now and then the gateway and every agent with it."""
