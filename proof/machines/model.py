@@ -13,7 +13,8 @@ from proof.machines.ledger import Make
 from semel.gateway.speech import Speech
 from semel.law import delivery
 from semel.law import turn as law
-from semel.law.stream import Began
+from semel.law.stream import Began, Ended
+from semel.law.stream.dialect import NO_RESULT
 from semel.law.verbatim import normal
 from semel.ledger import calls, hear, outgoing, show, turns
 from semel.ledger.hear import Outcome as Heard
@@ -307,6 +308,8 @@ class Model:
         upto = max((t.seq for t in run.begun.told), default=0)
         told = (show.Notice("failed", "turn.failed"),) if how == "errored" else ()
         stopped = turns.Stop("anna") if how == "cancelled" else None
+        unended = [slot for slot, one in run.viewing.inputs.items() if one.get("status") in ("pending", "running")]
+        run.viewing.take([Ended(slot, {"status": NO_RESULT}) for slot in unended])
         end = show.End(how, stop, None, upto, closing, legs, told, stopped=stopped)
         ops = [*run.viewing.batch(), *run.speech.leave(but_last=True)]
         run.slots, due = self.house.seen(self.ledger.finish(run.fence, run.caller, ops, run.slots, end))
