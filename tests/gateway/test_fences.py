@@ -44,6 +44,22 @@ async def test_a_call_after_its_turn_finished_is_late_and_said(tmp_path: Path, m
         assert (entry["text"], entry["late"]) == ("One more thing.", True)
 
 
+async def test_a_late_call_belongs_to_the_turn_that_announced_it_though_another_ran_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with World(tmp_path) as w:
+        tokens = token_of(w, monkeypatch)
+        announced = {"sessionUpdate": "tool_call", "toolCallId": "T1", "title": "send", "status": "in_progress"}
+        first = await w.ask(script("one", {"update": announced}))
+        second = await w.ask(script("two"))
+        answer = await call(w, tokens[0], "Of the first.", meta={"claudecode/toolUseId": "T1"})
+        assert answer["ok"]
+        entry = (await w.entries())[-1]
+        assert (entry["text"], entry["late"]) == ("Of the first.", True)
+        turns = [e["turn"] for e in await w.entries() if e["text"] in ("one", "two")]
+        assert entry["turn"] == turns[0] != turns[1], (first, second)
+
+
 async def test_a_call_after_a_cancel_is_refused_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with World(tmp_path) as w:
         tokens = token_of(w, monkeypatch)

@@ -117,7 +117,7 @@ class Gateway(Views, Sessions, Archive):
         self.inbox = Inbox(self.record, settings, self.turns, self.commands)
         self.tools = ToolCalls(
             self.record, self.places, settings.agents, self.blobs, self.turns.runs.get, self.outbox.kick,
-            self.spawns.holds,
+            self.spawns.holds, self.spawns.find_announcing_turn,
         )  # fmt: skip
         self.schedules = Schedules(self.record, self.clock, self.inbox.target, self.turns.wake, settings.default_agent)
         self.tools.acts.update(schedule_tools(self.schedules))

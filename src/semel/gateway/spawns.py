@@ -107,6 +107,10 @@ class Spawns:
         """Whether this process is one of ours now: not dead, not being ended."""
         return any(one.spawn == spawn for one in self.live.values())
 
+    def find_announcing_turn(self, spawn: int, tool: str) -> int | None:
+        """The turn in which a process of ours told of this tool call; None: it told of none (Law 10)."""
+        return next((one.viewing.turns.get(tool) for one in self.live.values() if one.spawn == spawn), None)
+
     async def take(self, session: int, key: str, agent: str, memory: str | None) -> Live:
         """The session's process, started if need be. Waits for room. Raises AgentError."""
         one = self.live.get(session)

@@ -69,6 +69,7 @@ class ToolCalls:
         running: Callable[[int], Running | None],
         kick: Callable[[], None],
         holds: Callable[[int], bool],
+        find_announcing_turn: Callable[[int, str], int | None],
     ) -> None:
         self.record = record
         self.places = places
@@ -77,6 +78,7 @@ class ToolCalls:
         self.running = running
         self.kick = kick
         self.holds = holds  # whether a spawn is a process of this gateway that lives
+        self.find_announcing_turn = find_announcing_turn  # of a process and its tool call, where no turn runs
         self.acts: dict[str, Callable[[Asked], Awaitable[Json]]] = {}  # tools that say nothing
         self.strangers = 0
         self.copies = Copies()
@@ -123,6 +125,8 @@ class ToolCalls:
         tool, turn = echo.tool_call_id(params.get("meta")), None
         if running is not None:
             tool, turn = await running.announced(tool, name, params.get("given", arguments))
+        elif tool is not None:
+            turn = self.find_announcing_turn(who.spawn, tool)
         dead = not self.holds(who.spawn) or (running is not None and running.gone)
         asked = Asked(
             who,
