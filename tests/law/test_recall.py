@@ -198,6 +198,15 @@ def test_a_history_that_joins_what_was_shown_apart_adds_nothing() -> None:
     assert beyond(["One.Two."], Written(1, "One."), Written(2, "Two.")) == [Beyond(0)]
 
 
+def test_an_unmarked_retry_that_was_shown_twice_is_not_shown_a_third_time_after_a_crash() -> None:
+    """The stream broke off and came again without a mark, so people read both. The agent remembers only the last."""
+    shown = Written(1, "The whole The whole answer is forty-two.", cut=True)
+    assert beyond([WHOLE.text], shown) == [Beyond(0)]
+    assert beyond(["Look.", WHOLE.text], Written(2, "Look."), shown) == [Beyond(0, "", 2), Beyond(1)]
+    short = Written(1, "Yes. Yes. Done.")
+    assert beyond(["Done."], short) == [Beyond(0, "Done.")], "short words stand in many texts: shown is not lost"
+
+
 def test_a_word_of_a_text_that_was_cut_off_is_that_text_however_short() -> None:
     assert beyond(["Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [Beyond(0)]
     assert beyond(["I look.Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [Beyond(0)]

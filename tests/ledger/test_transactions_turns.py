@@ -50,6 +50,17 @@ def test_a_settled_turn_is_fenced_off(desk: Desk) -> None:
         desk.do(turns.asked, fence(first), "start", 1, "m", {})
 
 
+def test_what_streamed_behind_a_rewritten_preview_is_in_the_partial_entry(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    desk.show(begun, show.Preview(1, "Half of"), show.Replace(1, "Anew "))
+    desk.show(begun, show.Preview(1, "and on "))
+    desk.show(begun, show.Preview(1, "and on"))
+    desk.begin(lease="gateway B")
+    entry = desk.entries()[1]
+    assert (entry["text"], entry["partial"], "live" in entry) == ("Anew and on and on", True, False)
+
+
 def test_what_was_shown_when_a_turn_was_lost_stays_partial_and_is_told(desk: Desk) -> None:
     desk.hear("one")
     first = desk.begin()
