@@ -42,6 +42,8 @@ def marks(entry: Json, place: int | None = None) -> list[str]:
         found.append("joined the running turn")
     if entry.get("to"):
         found.append(f"to {entry['to']}")
+    if entry.get("behind"):
+        found.append("reached the chat later")
     if entry.get("echoes"):
         found.append(f"echoed {entry['echoes']}x")
     if str(entry.get("kind")).startswith("delivery.") and entry.get("part"):

@@ -361,6 +361,15 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg], caller: Caller) -> None:
             "part_add", claim=claim, n=n, lo=leg.lo, hi=leg.hi, channel=leg.channel, dest=leg.dest,
             key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
         )  # fmt: skip
+    if legs:
+        _note_behind(tx, claim, legs[0].dest)
+
+
+def _note_behind(tx: Tx, claim: int, dest: str) -> None:
+    """A chat gets a text when it is whole, and may have got since what stands below it: its entry says so (Law 7)."""
+    found = tx.one("claim_behind", id=claim, dest=dest)
+    if found is not None:
+        entries.set_entry(tx, found.session, found.seq, more={"behind": found.behind})
 
 
 def _first(tx: Tx, caller: Caller, leg: Leg, event: int | None, claim: int) -> dict[str, Any]:

@@ -36,8 +36,8 @@ export class EntryRow {
     this.setText();
     this.setParts("head", JSON.stringify([data.sender, data.kind, data.from, data.to, data.at]), () => this.heading());
     this.setParts("meant", JSON.stringify([data.of, data.quote, data.whose]), () => [quoted(data, this.context)]);
-    const { partial, superseded, echoes, files, delivery, tool, late, joined, automatic, edited, deleted } = data;
-    const flags = [partial, superseded, tool, late, joined, automatic, Boolean(data.waiting), edited, deleted];
+    const { partial, superseded, echoes, files, delivery, tool, late, behind, joined, automatic, edited, deleted } = data;
+    const flags = [partial, superseded, tool, late, behind, joined, automatic, Boolean(data.waiting), edited, deleted];
     const told = JSON.stringify([flags, echoes, files, delivery]);
     this.setParts("foot", told, () => [...fileNodes(files), ...this.marks(), ...fate(data, this.context)]);
   }
@@ -124,7 +124,7 @@ export class EntryRow {
   }
 
   marks() {
-    const { partial, superseded, echoes, tool, late, waiting, joined, automatic } = this.data;
+    const { partial, superseded, echoes, tool, late, behind, waiting, joined, automatic } = this.data;
     const mark = (text, title) => h("span", { class: "mark", title }, text);
     const times = echoes > 1 ? ` ×${echoes}` : "";
     return [
@@ -133,6 +133,7 @@ export class EntryRow {
       echoes ? mark(`also sent by tool${times}`, "The agent sent this with a tool and said it again; it was delivered once.") : null,
       tool && !echoes && !did(this.data) ? mark("sent by tool", "The agent sent this while it worked.") : null,
       late ? mark("late", "It came after its turn was over.") : null,
+      behind ? mark("reached the chat later", "It was still being written: the chat got it after what stands below it here.") : null,
       automatic ? mark("automatic", "A program sent this.") : null,
       joined ? mark("joined the running turn", "The agent was given this while it worked.") : null,
       ...changed(this.data),

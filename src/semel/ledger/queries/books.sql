@@ -116,6 +116,16 @@ SELECT part, claim, after FROM (SELECT p.id AS part, c.id AS claim,
   WHERE p.n = 0 AND p.marked = 0 AND c.outcome = 'said' AND c.how <> 'tool' AND coalesce(t.state, '') <> 'lost')
 WHERE after > claim
 
+-- name: book_behind
+-- where a chat got a text behind one that stands below it in the transcript, the transcript says so; what a person
+-- resends joins the tail
+SELECT part, claim, seq, after FROM (SELECT p.id AS part, c.id AS claim, n.seq, n.more ->> 'behind' AS behind,
+    max(n.seq) OVER (PARTITION BY c.session, p.dest ORDER BY p.line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS after
+  FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session AND s.home = p.dest
+  JOIN entry n ON n.session = c.session AND n.seq = c.seq AND n.claim = c.id
+  WHERE p.n = 0 AND p.marked = 0 AND c.outcome = 'said' AND n.seq > s.erased)
+WHERE after > max(seq, coalesce(behind, 0))
+
 -- name: book_failed_sent
 -- what failed later was sent, and an event told so
 SELECT p.id AS part, p.state, e.kind FROM part p LEFT JOIN event e ON e.id = p.failed

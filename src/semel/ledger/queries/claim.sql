@@ -136,6 +136,12 @@ SELECT coalesce(c.part_of, c.id) AS first FROM entry f JOIN claim c ON c.id = f.
 WHERE f.session = :session AND f.seq = :seq - 1 AND f.turn = :turn AND c.kind = 'file' AND c.how = 'block'
   AND NOT EXISTS(SELECT 1 FROM item i WHERE i.turn = :turn AND i.kind = 'tool' AND i.born > f.born)
 
+-- name: claim_behind
+-- the newest entry below a text's own whose text its session's home got, or gets, before it
+SELECT c.session, c.seq, n.seq AS behind FROM claim c JOIN session s ON s.id = c.session AND s.home = :dest
+JOIN entry n ON n.session = c.session AND n.seq > c.seq JOIN part p ON p.claim = n.claim AND p.n = 0
+WHERE c.id = :id AND n.claim <> c.id AND p.dest = :dest ORDER BY n.seq DESC LIMIT 1
+
 -- name: block_left_since
 -- whether its turn wrote something later there that left already (Law 7)
 SELECT 1 FROM claim c JOIN claim n ON n.root = c.root AND n.turn = c.turn AND n.id > c.id AND n.dest = c.dest
