@@ -289,6 +289,22 @@ class LedgerMachine(Counted):
             assert said(self.model, text), f"Law 5: the second question of {key} was answered, and nobody reads it"
 
     @precondition(lambda self: {"page", "chat", "mail"} & self.model.runs.keys())
+    @rule(data=st.data())
+    def it_breaks_off_in_what_a_tool_sent(self, data: st.DataObject) -> None:
+        """Its person has those words: nobody is shown or sent their beginning."""
+        run = self.model.runs[data.draw(st.sampled_from(sorted({"page", "chat", "mail"} & self.model.runs.keys())))]
+        text = f"report {next(self.words)} is ready"
+        self.model.call(run.process, text, "c1", None, "text", text, None)
+        sent = next((claim for claim in self.model.ledger.claims()[::-1] if claim.text == text), None)
+        if sent is None or sent.outcome != "said":
+            return
+        run.speech.hold_back([text])
+        slot, cut = run.fresh(), text[:-3]
+        broken = Began(slot, "message", {"role": "agent", "text": cut}), Ended(slot, {"partial": True})
+        self.model.take(run, *broken, now=True)
+        assert not said(self.model, cut), f"Law 5: {cut!r} broke off in what was sent, and is said"
+
+    @precondition(lambda self: {"page", "chat", "mail"} & self.model.runs.keys())
     @rule(data=st.data(), goes=st.booleans())
     def it_edits_what_it_sent_and_says_both_texts(self, data: st.DataObject, goes: bool) -> None:
         """Nobody reads the old text any more; the new one everybody does."""

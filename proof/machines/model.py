@@ -19,7 +19,7 @@ from semel.law.verbatim import normal
 from semel.ledger import calls, hear, outgoing, show, turns
 from semel.ledger.hear import Outcome as Heard
 from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.speak import Say
+from semel.ledger.speak import CUT, Say
 
 REQUEST = 1 << 40
 
@@ -334,6 +334,8 @@ class Model:
         leaving = {part.claim for part in self.ledger.parts()}
         said = [c for c in self.ledger.claims() if c.root == root and c.outcome == "said" and c.dest == dest]
         same = [c.id for c in said if normal(c.text) == normal(text)]
+        cut = (c for c in self.ledger.claims() if c.root == root and c.reason == CUT and c.text == text)
+        same += [c.echo_of for c in cut if c.echo_of is not None]  # it broke off in what leaves whole
         later = [c.id for c in said if c.how == "block" and c.id in leaving and same and c.id > same[-1]]
         return bool(leaving.intersection(same) or later)  # what left already was written after it
 
