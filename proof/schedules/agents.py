@@ -6,17 +6,19 @@ What it does with its n-th prompt in a room is a script of the plan: a list of s
                              more in one piece; `as`: in the words of another step
     {"broken": k, "retry": how}                 a block that breaks off, and the whole of it again
     {"think": k, "again"?: true}                a thought; `again`: once more, whole
-    {"tool": k, "output"?: how}                 a tool call of its own, with output
+    {"tool": k, "output"?: how, "size"?: n}     a tool call of its own, with output: of n characters, or a few words
     {"permit": k, "call"?: how}                 a tool call that it asks permission for, and waits until it is answered
-    {"send": k, "to"?: name, "announced"?: bool, "twice"?: true | "another process", "asks"?: true}
-                             send_message over its MCP process; `asks`: with a permission request of its own before it
+    {"send": k, "to"?: name, "announced"?: bool, "twice"?: true | "another process", "asks"?: true, "late"?: seconds}
+                             send_message by its MCP process (`calling`); `asks`: with a permission request of its own
+                             before it
     {"both": k}              two of them at the same time
     {"denied": k}            a send_message that it announces and never makes
     {"repeat": -1}           the text of the last `send` as a block; with "tail" it goes on behind it
     {"aside": -1}            the text of the last `send` as a block that is addressed to "side"
     {"note": what}           what is no answer: its title, what it used, an empty chunk, a warning of its adapter
     {"wait": seconds}        it tells nothing
-    {"die": why}             the process is gone
+    {"die": why, "ended"?: true}                the process is gone; `ended`: once its memory has the turn's end, with
+                             no answer
     {"fail": message, "says"?: true}            the prompt ends with an error; `says`: it is its last words, too
     {"stop": reason}         the prompt ends with another stop reason
     {"after": k, "note"?: what}                 told behind the answer, while no turn runs
@@ -35,15 +37,15 @@ in "other words".
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from proof.schedules import memories
+from proof.schedules.calling import McpProcess
 from proof.schedules.deeds import Deeds, text_of
 from proof.schedules.told import Disk, Permit, Prompted, Told
-from proof.schedules.wires import Gone, Outside, Pipe
+from proof.schedules.wires import Outside, Pipe
 from semel.gateway.ports import Answered, Died, Launch, Signal, Update
 from semel.law.stream.evidence import LEAST_RETRY_CHARS
 from semel.law.stream.profiles import profile_for
@@ -97,6 +99,7 @@ class Process(Deeds):
         self._answers = False  # it has a prompt that it did not answer yet
         self.asked_for_ours: list[Permit] = []
         self._message = 0
+        self.mcp = McpProcess(self)
         self.past = memories.Memory(
             agent.disk.memory.setdefault(memory, []), agent.shape.get("holds", "whole"), self._remembers
         )
@@ -190,7 +193,7 @@ class Process(Deeds):
             await asyncio.wait({self.replaying})
         if self._does("echoes"):
             for text in self._waiting[0].texts:
-                await self._emit({"sessionUpdate": "user_message_chunk", "content": text_of(text)})
+                await self.emit({"sessionUpdate": "user_message_chunk", "content": text_of(text)})
         done: list[Prompted] = []
         stop: Answered | None = None
         while stop is None and (todo := [one for one in self._waiting if one not in done]):
@@ -209,7 +212,7 @@ class Process(Deeds):
         if stop is None and done:
             await self._tell_after(done[-1], after)
         if stop is not None and stop.stop == "cancelled" and self.agent.shape["insists"]:
-            self.outside.run(self._insist(done[-1]), f"agent {self.launch.spawn} insists")
+            self.outside.run(self.mcp.insist(done[-1]), f"agent {self.launch.spawn} insists")
 
     async def _tell_after(self, one: Prompted, steps: list[Json]) -> None:
         for step in steps:
@@ -217,7 +220,7 @@ class Process(Deeds):
             if "note" in step:
                 await self._note(step["note"])
                 continue
-            told = Told(self._text(one, f"after{step['after']}"), "after")
+            told = Told(self.words_of(one, f"after{step['after']}"), "after")
             one.told.append(told)
             self._message += 1
             await self._stream(told.text)
@@ -254,6 +257,8 @@ class Process(Deeds):
                 return Answered(step["stop"])
             if "die" in step:
                 await asyncio.sleep(self.outside.lag())
+                if step.get("ended"):
+                    self._end_turn("end_turn")
                 self._die(step["die"])
                 return Answered("error", "it is dead")
             await self._step(one, step, at)
@@ -276,7 +281,7 @@ class Process(Deeds):
             case "say":
                 again = step.get("again")
                 least = LEAST_RETRY_CHARS if again == "long" else 0
-                words = self._text(one, step.get("as", f"say{step['say']}"), least)
+                words = self.words_of(one, step.get("as", f"say{step['say']}"), least)
                 self.disk.kept += [words] if "lead" in step else []  # what is recalled begins with its first word
                 await self._say(one, step.get("lead", "") + words + step.get("tail", ""), again)
             case "last words":
@@ -294,37 +299,23 @@ class Process(Deeds):
             case "think":
                 thoughts = [f"thinking of {at} ", "things"]
                 for thought in [*thoughts, "".join(thoughts)] if step.get("again") else ["".join(thoughts)]:
-                    await self._emit({"sessionUpdate": "agent_thought_chunk", "content": text_of(thought)})
+                    await self.emit({"sessionUpdate": "agent_thought_chunk", "content": text_of(thought)})
             case "tool":
-                await self._tool(at, step.get("output", "once"))
+                await self._tool(at, step.get("output", "once"), step.get("size", 0))
             case "permit":
                 await self._permit(at, step.get("call", "behind it"))
             case "send":
-                await self._send(one, step, at)
+                await self.mcp.send(one, step)
             case "both":
-                await asyncio.gather(*(self._send(one, {"send": f"{step['both']}{n}"}, at) for n in "ab"))
+                await asyncio.gather(*(self.mcp.send(one, {"send": f"{step['both']}{n}"}) for n in "ab"))
             case "denied":
-                await self._denied(one, step)
+                await self.mcp.announce_in_vain(one, step)
             case "note":
                 await self._note(step["note"])
             case "wait":
                 await asyncio.sleep(step["wait"])
 
-    # ------------------------------------------------------------ what it tells
-
-    async def orphan(self, seconds: float) -> None:
-        """Its MCP process was not killed with it, and speaks for a turn that is nobody's any more."""
-        await asyncio.sleep(seconds)
-        with contextlib.suppress(Gone):
-            self.disk.orphans.append(await self._unasked(f"An orphan of {self.launch.spawn} speaks."))
-
-    async def _insist(self, one: Prompted) -> None:
-        """It was cancelled and said so, and a call of its tool comes all the same."""
-        told = Told(self._text(one, "insist"), "insist")
-        one.told.append(told)
-        await asyncio.sleep(0.005 + self.outside.lag(0.5))
-        with contextlib.suppress(Gone):
-            told.answer = await self._unasked(told.text)
+    # ------------------------------------------------------------ its memory
 
     @property
     def _remembers(self) -> bool:
@@ -333,7 +324,7 @@ class Process(Deeds):
     def _end_turn(self, stop: str) -> None:
         """The turn is over, whether or not anybody hears of it."""
         mark = {"sessionUpdate": "session_info_update", "_meta": {"semel-demo/ended": stop}}
-        self.past.end_turn([mark] if self.agent_name == "semel-demo" else [])
+        self.past.end_turn([mark] if self.agent_name == memories.MARKING_AGENT else [])
 
 
 class SeededAgent:
@@ -351,6 +342,7 @@ class SeededAgent:
         self.door: Callable[[str, Json], Any]
         self.answering: Callable[[], None] = lambda: None
         self.telling: Callable[[], None] = lambda: None
+        self.retelling: Callable[[], None] = lambda: None
         self.prompting: Callable[[Launch, Sequence[Json]], None] = lambda launch, content: None
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from proof.schedules import memories
 from proof.schedules.told import Disk, Permit, Prompted, Told, cut_off, pieces
-from proof.schedules.wires import Gone, Outside
+from proof.schedules.wires import Outside
 from semel.gateway.ports import Asked, Launch, Signal, Update
 from semel.law.stream.evidence import LEAST_GLUED_CHARS
 
@@ -58,7 +58,7 @@ class Deeds:
         """A habit that most agents do not have."""
         return self.agent.shape.get(what)
 
-    def _text(self, one: Prompted, what: str, least: int = 0) -> str:
+    def words_of(self, one: Prompted, what: str, least: int = 0) -> str:
         """Its words, `least` characters or more. Where the agent repeats itself, a prompt that was asked before is
         answered in the same words."""
         same = self.agent.shape["repeats"] and one.marks and not one.resumes
@@ -76,7 +76,7 @@ class Deeds:
         if again == "another id":
             self._message += 1
         if again:  # a second channel hands over the same text once more, as one piece
-            await self._emit(self._chunk(text))
+            await self.emit(self._chunk(text))
         self._tell_to_its_end(told, text)
 
     async def _say_last_words(self, one: Prompted) -> None:
@@ -86,30 +86,32 @@ class Deeds:
             await self._say(one, before[-1].text)
 
     def _tell_to_its_end(self, told: Told, text: str, attempt: str = "") -> None:
-        told.whole = True
+        told.whole, told.kept = True, text
         self.past.end_text(self._chunk(text), self._chunk(text[len(text) // 2 :]), attempt)
 
-    async def _stream(self, text: str, least: int = 1, kept: bool = False) -> None:
+    async def _stream(self, text: str, least: int = 1, kept: bool = False, again: bool = False) -> None:
         parts = pieces(text, least + int(self.outside.chance.random() * 6))
         if kept:
             self.past.begin_text(self._chunk(text))
         for n, piece in enumerate(parts):
             if kept and n == len(parts) // 2:
                 self.past.reach_half(self._chunk(text[: len(text) // 2]))
-            await self._emit(self._chunk(piece))
+            await self.emit(self._chunk(piece))
+            if again:
+                self.agent.retelling()
 
     async def _aside(self, one: Prompted, text: str) -> None:
         told = Told(text, "aside", "side")
         one.told.append(told)
         self._message += 1
         chunk = self._chunk(f'<message to="side">{text}</message>')
-        await self._emit(chunk)
+        await self.emit(chunk)
         told.whole = True
         self.past.end_text(chunk, chunk)
 
     async def _broken(self, one: Prompted, step: Json) -> None:
         retry = step["retry"]
-        text = self._text(one, f"broken{step['broken']}", 2 * LEAST_GLUED_CHARS if retry == "glued" else 0)
+        text = self.words_of(one, f"broken{step['broken']}", 2 * LEAST_GLUED_CHARS if retry == "glued" else 0)
         cut = LEAST_GLUED_CHARS if retry == "glued" else len(text) // 2
         attempt = cut_off(text, cut, inside_a_word=retry != "unmarked")
         if retry in ("rest", "goes on", "other words"):
@@ -124,14 +126,14 @@ class Deeds:
         for _ in range(3 if retry == "many" else 1):
             self._message += 1
             for piece in pieces(attempt, 2):
-                await self._emit(self._chunk(piece))
+                await self.emit(self._chunk(piece))
         if retry == "signal":
-            await self._emit({"sessionUpdate": "_session/retrying", "message": "the stream broke off"})
+            await self.emit({"sessionUpdate": "_session/retrying", "message": "the stream broke off"})
         if retry == "prose":
-            await self._emit({"sessionUpdate": "agent_message_chunk", "content": text_of("Retrying (attempt 1/3)...")})
+            await self.emit({"sessionUpdate": "agent_message_chunk", "content": text_of("Retrying (attempt 1/3)...")})
         if retry in ("another id", "many"):
             self._message += 1
-        await self._stream(text, kept=True)
+        await self._stream(text, kept=True, again=True)
         self._tell_to_its_end(told, text, attempt)
         if self.past.holds == "doubled":
             told.doubled = attempt + text
@@ -139,12 +141,12 @@ class Deeds:
     async def _go_on(self, one: Prompted, how: str, attempt: str, text: str) -> None:
         """A stream that broke off, and was not begun anew."""
         self._message += 1
-        rest = text[len(attempt) :] if how != "other words" else self._text(one, "other words")
+        rest = text[len(attempt) :] if how != "other words" else self.words_of(one, "other words")
         texts = [text] if how == "goes on" else [attempt, rest]
         told = [Told(each, "block") for each in texts]
         one.told += told
         for piece in pieces(attempt, 2):
-            await self._emit(self._chunk(piece))
+            await self.emit(self._chunk(piece))
         if how == "goes on":
             self.past.end_text(self._chunk(attempt), self._chunk(attempt[len(attempt) // 2 :]))
             self.past.hear([memories.NOBODY_WROTE[-1]])
@@ -161,33 +163,33 @@ class Deeds:
         id = {} if self._does("without ids") else {"messageId": f"m{self.launch.spawn}-{self._message}"}
         return {"sessionUpdate": "agent_message_chunk", **id, "content": text_of(text)}
 
-    async def _tool(self, at: int, output: str) -> None:
+    async def _tool(self, at: int, output: str, size: int) -> None:
         id = f"{at}:call" if output == "same id" else f"t{self.launch.spawn}-{self.disk.calls}"
         self.disk.calls += 1
         call = {"toolCallId": id, "title": f"look at {at}", "kind": "other", "rawInput": {"n": at}}
         if output == "update first":
-            await self._update_call(id, status="in_progress")
-        await self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
+            await self.update_call(id, status="in_progress")
+        await self.emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
         self.past.begin_call(call)
         if output == "never ends":
             return
         for words in {"replaced": ["looking ...", "still looking ..."], "grows": ["s", "saw"]}.get(output, []):
-            await self._update_call(id, content=[{"type": "content", "content": text_of(words)}])
+            await self.update_call(id, content=[{"type": "content", "content": text_of(words)}])
         if output == "renamed":
-            await self._update_call(id, title="look__at", name="look__at")
-        seen = [] if output == "none" else [{"type": "content", "content": text_of(f"saw {at}")}]
-        await self._update_call(id, status="completed", content=seen)
+            await self.update_call(id, title="look__at", name="look__at")
+        seen = [] if output == "none" else [{"type": "content", "content": text_of(_output(at, size))}]
+        await self.update_call(id, status="completed", content=seen)
         self.past.end_call(call, {"status": "completed", "content": seen})
 
-    async def _update_call(self, id: str, **fields: Any) -> None:
-        await self._emit({"sessionUpdate": "tool_call_update", "toolCallId": id, **fields})
+    async def update_call(self, id: str, **fields: Any) -> None:
+        await self.emit({"sessionUpdate": "tool_call_update", "toolCallId": id, **fields})
 
     async def _permit(self, at: int, where: str) -> None:
         id = f"p{self.launch.spawn}-{self.disk.calls}"
         self.disk.calls += 1
         call = {"toolCallId": id, "title": f"run {at}", "kind": "execute", "rawInput": {"n": at}}
         if where != "first":
-            await self._emit({"sessionUpdate": "tool_call", **call, "status": "pending"})
+            await self.emit({"sessionUpdate": "tool_call", **call, "status": "pending"})
             self.past.begin_call(call)
         await asyncio.sleep(self.outside.lag(self.agent.shape["slow"]))
         permit = Permit(id, self.launch.session)
@@ -196,9 +198,9 @@ class Deeds:
         self.signals.put_nowait(Asked(id, about, OPTIONS))
         await self._answered(permit)
         if where == "first":
-            await self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
+            await self.emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
         done = {"status": "completed" if permit.answers == ["once"] else "failed"}
-        await self._update_call(id, **done)
+        await self.update_call(id, **done)
         self.past.end_call(call, done)
 
     async def _answered(self, permit: Permit) -> None:
@@ -213,84 +215,28 @@ class Deeds:
             for wait in waits:
                 wait.cancel()
 
-    async def _send(self, one: Prompted, step: Json, at: int) -> None:
-        text = self._text(one, f"send{step['send']}")
-        arguments = {"text": text, **({"to": step["to"]} if step.get("to") else {})}
-        told = Told(text, "send", step.get("to"))
-        one.told.append(told)
-        self.disk.calls += 1
-        id = f"s{self.launch.spawn}-{self.disk.calls}"
-        call = {"toolCallId": id, "title": "mcp__semel__send_message", "kind": "other", "rawInput": arguments}
-        if step.get("announced", True):
-            await self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
-        self.past.begin_call(call)
-        if step.get("asks"):
-            await self._ask_for_ours(call)
-        params = {
-            "token": self.launch.token, "conn": f"conn{self.launch.spawn}", "call": id, "name": "send_message",
-            "arguments": arguments, "meta": {},
-        }  # fmt: skip
-        told.answer = await self.call(params, step.get("twice", False))
-        told.whole = True
-        done = {"status": "completed", "content": [{"type": "content", "content": text_of("sent")}]}
-        if step.get("announced", True):
-            await self._update_call(id, **done)
-        self.past.end_call(call, done, ours=True)
-
-    async def _ask_for_ours(self, call: Json) -> None:
+    async def ask_for_ours(self, call: Json) -> None:
         """Whether it may use the gateway's own tool; nobody is asked about that."""
         permit = Permit(f"ours{self.disk.calls}", self.launch.session)
         self.asked_for_ours.append(permit)
         self.signals.put_nowait(Asked(permit.id, call, OPTIONS))
         await self._answered(permit)
 
-    async def _denied(self, one: Prompted, step: Json) -> None:
-        """A guard of the agent's own stands before the call: it is announced, and never comes."""
-        self.disk.calls += 1
-        arguments = {"text": self._text(one, f"send{step['denied']}")}
-        id = f"d{self.launch.spawn}-{self.disk.calls}"
-        call = {"toolCallId": id, "title": "mcp__semel__send_message", "kind": "other", "rawInput": arguments}
-        await self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
-        await self._update_call(id, status="failed")
-        self.past.end_call(call, {"status": "failed"}, ours=True)
-
     async def _note(self, what: str) -> None:
         match what:
             case "title":
-                await self._emit({"sessionUpdate": "session_info_update", "title": "A title"})
+                await self.emit({"sessionUpdate": "session_info_update", "title": "A title"})
             case "usage":
-                await self._emit({"sessionUpdate": "usage_update", "used": 125, "size": 200_000})
+                await self.emit({"sessionUpdate": "usage_update", "used": 125, "size": 200_000})
             case "empty":
-                await self._emit(self._chunk(""))
+                await self.emit(self._chunk(""))
             case "warning":
-                await self._emit({"sessionUpdate": "agent_message_chunk", "content": text_of("Warning: no metadata.")})
+                await self.emit({"sessionUpdate": "agent_message_chunk", "content": text_of("Warning: no metadata.")})
             case "queued":
                 words = "Queued for the next turn. (1 queued)"
-                await self._emit({"sessionUpdate": "agent_message_chunk", "content": text_of(words)})
+                await self.emit({"sessionUpdate": "agent_message_chunk", "content": text_of(words)})
 
-    async def call(self, params: Json, twice: bool | str = False) -> Json | None:
-        """Its MCP process asks; where the first answer is lost it asks again with the same call id. Or that process
-        died, and the next one asks anew, under ids of its own."""
-        answer = None
-        for n in range(2 if twice else 1):
-            if n and twice == "another process":
-                params = {**params, "conn": params["conn"] + "b", "call": params["call"] + "b"}
-            try:
-                answer = await self.agent.door("call", params)
-            except Gone:
-                return answer
-        await self.agent.door("answered", {"token": params["token"], "call": params["call"]})
-        return answer
-
-    async def _unasked(self, text: str) -> Json:
-        self.disk.calls += 1
-        params = {
-            "token": self.launch.token, "conn": f"conn{self.launch.spawn}", "call": f"o{self.disk.calls}",
-            "name": "send_message", "arguments": {"text": text}, "meta": {},
-        }  # fmt: skip
-        return dict(await self.agent.door("call", params))
-
-    async def _emit(self, data: Json) -> None:
+    async def emit(self, data: Json) -> None:
         await asyncio.sleep(self.outside.lag(self.agent.shape["slow"]))
         if self.alive:
             self.signals.put_nowait(Update(data))
@@ -298,6 +244,12 @@ class Deeds:
             if self.agent.dies_now():
                 self._die("was killed by SIGKILL")
                 await asyncio.sleep(0)
+
+
+def _output(at: int, size: int) -> str:
+    """What a tool tells: numbered lines, `size` characters or more."""
+    lines = (f"saw {at}, line {n}" for n in range(1, max(2, size // 16)))
+    return "\n".join(lines) if size else f"saw {at}"
 
 
 def text_of(text: str) -> Json:

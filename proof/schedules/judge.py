@@ -10,8 +10,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from proof.schedules import chats
+from proof.schedules import chats, outputs, words
 from proof.schedules.agents import MARK
+from proof.schedules.chance import EPOCH
 from proof.schedules.platforms import TAKEN, Message, Platform
 from proof.schedules.told import Prompted
 from semel.gateway.ports import Safety
@@ -41,6 +42,7 @@ def _instant(key: str) -> int:
 class _Judge:
     def __init__(self, world: World) -> None:
         self.world = world
+        self.plan, self.all_prompts = world.plan, world.disk.prompts
         self.platforms = world.platforms
         self.look = world.look
         self.sessions = {row["key"]: row for row in self._rows("SELECT * FROM session")}
@@ -83,9 +85,7 @@ class _Judge:
         yield from self.permitted()
         yield from self.sent()
         yield from self.watched()
-        for answer in self.world.disk.orphans:
-            if answer.get("ok"):
-                yield f"law 10: what outlived its agent was let speak: {answer}"
+        yield from self._acted()
 
     # ------------------------------------------------------------ the books
 
@@ -128,6 +128,9 @@ class _Judge:
                 yield f"law 1: {one.key} is event {row['id']}, and was answered {one.answers}"
             if any(status == "other accepted" for status, _ in one.answers):
                 yield f"law 1: other content under the key {one.key} was accepted"
+            kept = self._rows("SELECT id FROM conflict WHERE event = ?", row["id"])
+            if any(status == "other conflict" for status, _ in one.answers) and not kept:
+                yield f"law 1: other content came under the key {one.key}, and nobody recorded it"
 
     def bound(self) -> Iterator[str]:
         for event in self.events:
@@ -144,11 +147,12 @@ class _Judge:
             if states[-1] not in STANDS or set(states[:-1]) - {"lost"} or attempts[-1]["id"] != event["turn"]:
                 yield f"law 3: event {event['id']} is bound to turn {event['turn']} of attempts {states}"
         for root, attempts in self.roots.items():
+            for n, after in enumerate(attempts):
+                if after["how"] in ("start", "restart") and any(before["tools"] for before in attempts[:n]):
+                    yield f"law 9: turn {after['id']} began root {root} anew although a tool of it had started before"
             for before, after in pairwise(attempts):
                 if before["stopped"]:
                     yield f"law 9: turn {before['id']} was stopped, and turn {after['id']} tries it again"
-                if before["tools"] and after["how"] in ("start", "restart"):
-                    yield f"law 9: root {root} began anew although turn {before['id']} had started a tool"
             if not any(e["turn"] in {t["id"] for t in attempts} for e in self.events):
                 yield f"law 2: nobody asked for turn {root}"
 
@@ -214,9 +218,11 @@ class _Judge:
             yield from self._made_up(key, own)
             yield from self._twice(key, own)
         for root, prompts in self.prompts.items():
-            yield from self._missing(root, prompts)
+            yield from words.missing(self, root, prompts)
+            yield from words.shown_once_more(self, root, prompts)
         yield from self._fallen_echoes()
         yield from self._whole()
+        yield from self._kept_at_death()
         yield from self._after_the_end()
 
     def _fallen_echoes(self) -> Iterator[str]:
@@ -243,6 +249,13 @@ class _Judge:
             if plain and "".join(texts) != claim["text"]:
                 yield f"law 7: {claim['text']!r} leaves for {claim['dest']} as {texts}"
 
+    def _kept_at_death(self) -> Iterator[str]:
+        """Law 6: what streamed when a gateway died is an entry, to the last word."""
+        entries = {(e["session"], e["seq"]): e for e in self.entries}
+        for place, text in self.world.witness.cut_off.items():
+            if entries[place]["text"] != text and place[1] > self.sessions[self.names[place[0]]]["erased"]:
+                yield f"law 6: {text!r} had streamed when the gateway died, and entry {place[1]} is {entries[place]}"
+
     def _after_the_end(self) -> Iterator[str]:
         """Law 10: what a cancelled turn calls afterwards is not said."""
         for claim in self.claims.values():
@@ -251,6 +264,17 @@ class _Judge:
                 continue
             if claim["at"] > turn["ended"]:
                 yield f"law 10: {claim['text']!r} was said for turn {turn['id']}, which was cancelled before"
+
+    def _acted(self) -> Iterator[str]:
+        """Law 10: a process that outlived its agent does nothing, nor does one all of whose turns are over."""
+        for answer in self.world.disk.orphans:
+            if answer.get("ok"):
+                yield f"law 10: what outlived its agent was let speak: {answer}"
+        for spawn, asked, answer in self.world.disk.insisted:
+            mine = [turn for turn in self.turns.values() if turn["spawn"] == spawn]
+            over = all(turn["state"] in ("cancelled", "lost") and turn["ended"] < EPOCH + asked * 1000 for turn in mine)
+            if answer.get("ok") and over:
+                yield f"law 10: an agent process, all of whose turns were cancelled, still acts: {answer}"
 
     def _made_up(self, key: str, entries: list[Json]) -> Iterator[str]:
         mine = [told for one in self.world.disk.prompts if one.session == key for told in one.told]
@@ -269,6 +293,8 @@ class _Judge:
             )  # before it was told again
             texts = told if entry["partial"] or entry["superseded"] else again if lost else broken
             texts = [*texts, *undecided] if entry["partial"] else texts
+            if entry["claim"] and self.claims[entry["claim"]]["how"] == "recovery":  # a history may hold half of it
+                texts = [*texts, *told]
             cut = any(text.startswith(entry["text"]) for text in texts)
             piece = any(entry["text"] in text for text in late)  # it paused there, and no turn ran
             how = None if entry["turn"] is None else self.turns[entry["turn"]]["how"]
@@ -301,58 +327,6 @@ class _Judge:
         copied = any(one.copied and normal(one.text) == text for one in told)
         between = (e for e in self.entries if e["session"] == after["session"] and e["role"] == "user")
         return copied and any(before["seq"] < e["seq"] < after["seq"] for e in between)
-
-    def _missing(self, root: int, prompts: list[Prompted]) -> Iterator[str]:
-        attempts = self.roots[root]
-        final = attempts[-1]
-        for one in prompts:
-            for told in one.told:
-                if told.how == "send" and (told.answer or {}).get("ok") and not self._stands(root, told.text, None):
-                    yield f"law 6: the agent was told that {told.text!r} was sent, and no entry says so"
-        if final["state"] != "done":
-            return
-        group = self._last_group(prompts)
-        home = self.sessions[self.names[final["session"]]]["home"]
-        for one in group:
-            last = [told for told in one.told if told.how == "block"][-1:]
-            for told in one.told:
-                if told.how in ("block", "aside") and told.whole:
-                    leaves = self.world.plan.shape["narration"] == "all" or told.how == "aside"
-                    dest = home if told.how == "block" else "chat:side"
-                    yield from self._delivered(
-                        final, told.text, dest, leaves=leaves or (one is group[-1] and told in last)
-                    )
-
-    def _delivered(self, turn: Json, text: str, dest: str, *, leaves: bool) -> Iterator[str]:
-        """A text that an agent ended stands in the transcript, and has parts where it has to leave."""
-        stands = self._stands(turn["root"], text, dest)
-        if not stands:
-            yield f"law 6: the agent said {text!r} to {dest} in turn {turn['id']}, and no entry says so"
-            return
-        ids = {claim["id"] for claim in stands}
-        outgoing = dest.partition(":")[0] in self.world.platforms
-        if leaves and outgoing and not any(part["claim"] in ids for part in self.parts):
-            yield f"law 6: {text!r} of turn {turn['id']} stands in the transcript, and nothing of it left for {dest}"
-
-    @staticmethod
-    def _last_group(prompts: list[Prompted]) -> list[Prompted]:
-        """The last attempt's prompt, and those that joined it."""
-        group: list[Prompted] = []
-        for one in prompts:
-            group = [*group, one] if one.steered and group else [one]
-        return group
-
-    def _stands(self, root: int, text: str, dest: str | None) -> list[Json]:
-        """The claims by which a text stands in the transcript of its session, said to a destination (None: any)."""
-        wanted = normal(text)
-        found = []
-        for entry in self.entries:
-            claim = self.claims.get(entry["claim"])
-            if claim is None or claim["root"] != root or entry["session"] != claim["session"]:
-                continue
-            if dest in (None, claim["dest"]) and normal(entry["text"]) == wanted and not entry["superseded"]:
-                found.append(claim)
-        return found
 
     # ------------------------------------------------------------ law 9: what agents may do
 
@@ -480,6 +454,7 @@ class _Judge:
     # ------------------------------------------------------------ law 8: what watchers hold
 
     def watched(self) -> Iterator[str]:
+        yield from outputs.wrong(self.world.people.watchers, self._rows)
         for watcher in self.world.people.watchers:
             yield from watcher.faults
             session = self.sessions.get(watcher.session)

@@ -22,6 +22,7 @@ from typing import Any
 from proof.arguments import BadArgument, whole
 from proof.report import Proof
 from proof.room import memory
+from proof.schedules import ways
 
 Json = dict[str, Any]
 
@@ -62,6 +63,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
 def _many(begin: int, end: int, first: bool) -> Proof:
     proof = Proof("schedules", work="steps")
     counts: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
     with workers(begin, end) as told:
         for line in told:
             if "gone" in line:
@@ -70,6 +72,8 @@ def _many(begin: int, end: int, first: bool) -> Proof:
             counts.update(
                 {"seeds": 1, "steps": line["steps"], "virtual hours": line["seconds"] / 3600, **line["counts"]}
             )
+            for way, n in line["ways"].items():
+                reached[way] += n
             if line["broken"]:
                 proof.violations.append(_told(line))
                 print(f"  ! {proof.violations[-1]}", file=sys.stderr, flush=True)
@@ -80,6 +84,9 @@ def _many(begin: int, end: int, first: bool) -> Proof:
     named = ("seeds", "steps", "lives", "turns", "lost", "resumed", "recalled", "events", "attempts", "echoes", "held")
     proof.counts = {name: counts[name] for name in named}
     proof.counts["virtual hours"] = round(float(counts["virtual hours"]), 1)
+    proof.counts["ways reached"] = ways.told(reached)
+    if counts["seeds"] >= QUICK and not proof.violations:
+        proof.violations += ways.never_reached(reached, counts["seeds"])
     return proof
 
 

@@ -29,6 +29,8 @@ Json = dict[str, Any]
 
 HOLDS = ("whole", "items", "halves", "texts", "late", "finished", "open calls", "doubled")
 TELLS = ("as it was", "other ids", "no ids", "more rows", "failed")
+MARKING_AGENT = "semel-demo"
+"""The agent whose memory marks the end of each turn (`history_end` of its profile)."""
 NOBODY_WROTE = (
     "[Request interrupted by user]",
     "<system-reminder>Be brief.</system-reminder>",
@@ -43,6 +45,7 @@ class Memory:
         self.rows, self.holds, self.kept = rows, holds, kept
         self._unsaved: list[Json] = []  # nothing of it is on its disk
         self._open: list[Json] = []  # texts behind which nothing has come yet
+        self._half: Json = {}  # the first half of a text
 
     def __repr__(self) -> str:
         return f"<Memory of {len(self.rows)} rows, {self.holds}>"
@@ -57,6 +60,7 @@ class Memory:
 
     def reach_half(self, chunk: Json) -> None:
         if self.holds == "halves":
+            self._half = chunk
             self._keep([chunk])
 
     def end_text(self, chunk: Json, rest: Json, attempt: str = "") -> None:
@@ -64,8 +68,8 @@ class Memory:
         match self.holds:
             case "items":
                 return
-            case "halves":
-                self._keep([rest])
+            case "halves":  # under the id of its first half
+                self._keep([{**rest, **{name: id for name, id in self._half.items() if name == "messageId"}}])
             case "finished":
                 self._open.append(chunk)
             case "doubled" if attempt:

@@ -351,9 +351,18 @@ class People:
         async def settle(gateway: Gateway) -> None:
             for part in await gateway.parts("held"):
                 deed = {"resend": gateway.resend, "arrived": gateway.arrived, "drop": gateway.drop}[action["what"]]
+                before = self._tail_of(part["id"])
                 await deed(part["id"])
+                if action["what"] == "resend":
+                    self.world.witness.resent(part["id"], before)
 
         await self._once(settle)
+
+    def _tail_of(self, part: int) -> int:
+        """The last place in the line that a part belongs to."""
+        sql = "SELECT max(line) FROM part WHERE dest = (SELECT dest FROM part WHERE id = ?) AND id <> ?"
+        (found,) = next(iter(self.world.look.execute(sql, (part, part))))
+        return int(found or 0)
 
     async def _restart(self, action: Json) -> None:
         await self.world.restart(action["grace"], action["down"])

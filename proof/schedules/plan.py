@@ -13,7 +13,8 @@
     {"do": "fault", "channel", "n", "what", "after"?, "slow"?}  what the n-th attempt on a platform meets
     {"do": "trouble", "channel", "n", "lost"?, "again"?, "most"?}   what the n-th poll of a platform meets ("mixed": its
                                                                 updates in another order)
-    {"do": "crash", "when": {"at" | "step" | "commit" | "take" | "stop" ...}, "down", "orphan"?}
+    {"do": "crash", "when": {"at" | "step" | "commit" | "take" | "stop" ...}, "down", "orphan"?, "finishes"?}
+             "finishes": agents go on with their turns until the next gateway starts
     {"do": "restart", "at", "grace", "down"}                    a clean stop and the next start
     {"do": "permit", "room", "n", "how", "option", "in", "twice"?}      the n-th permission request that somebody sees
              there is answered so many seconds later, on the page or by a command in the chat
@@ -34,6 +35,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from proof.schedules import endings
+from proof.schedules.memories import MARKING_AGENT
 from proof.schedules.platforms import FAULTS
 
 Json = dict[str, Any]
@@ -79,6 +82,8 @@ def make(seed: int) -> Plan:
     shape["agent"]["holds"] = more.choice(("whole", "items", "halves", "texts", "late"))
     if more.random() < 0.25:
         actions += _permits(more, actions)
+    _add_rarities(random.Random(f"rare {seed}"), actions)
+    endings.add_deaths(random.Random(f"endings {seed}"), shape, actions)
     _retell(random.Random(f"again {seed}"), shape, actions)
     return Plan(seed, shape, tuple(actions))
 
@@ -88,7 +93,8 @@ def _retell(chance: random.Random, shape: Json, actions: list[Json]) -> None:
     agent = shape["agent"]
     if agent["name"] == "gemini" and chance.random() < 0.4:
         agent["name"] = "vibe"
-    retries = {"opencode": ("another id", "glued", "unmarked"), "gemini": ("glued", "unmarked")}
+    retries = {"opencode": ("another id", "glued", "unmarked"), "gemini": ("glued", "unmarked"),
+               MARKING_AGENT: ("unmarked",), "": ("unmarked",)}  # fmt: skip
     for script in [one for one in actions if one["do"] == "script"]:
         for step in list(script["steps"]):
             if "broken" in step:
@@ -98,6 +104,23 @@ def _retell(chance: random.Random, shape: Json, actions: list[Json]) -> None:
                 step["again"] = chance.choice(("another id", "another id", long, "unmarked"))
             if step.get("retry") == "signal":  # all of an answer is told anew: what was said before a tool call stands
                 script["steps"].insert(script["steps"].index(step), {"tool": 9})
+
+
+def _add_rarities(chance: random.Random, actions: list[Json]) -> None:
+    """What agents seldom do: calls that come when another turn runs, a tool that tells much, an answer without a word;
+    and people who resend what is held while more stands in line."""
+    for script in [one for one in actions if one["do"] == "script"]:
+        steps = script["steps"]
+        for n, step in enumerate(steps):
+            repeats = any("repeat" in one or "aside" in one for one in steps[n + 1 : n + 3])
+            if "send" in step and not repeats and chance.random() < 0.4:
+                step |= {"late": chance.choice((0.05, 0.4, 2.0)), "announced": True, "twice": False}
+            elif "tool" in step and chance.random() < 0.1:
+                step["size"] = chance.choice((20_000, 40_000))
+        if chance.random() < 0.06:
+            steps.clear()
+    if chance.random() < 0.25:
+        actions.append({"do": "decide", "at": round(2 + 14 * chance.random(), 3), "what": "resend"})
 
 
 def _permits(chance: random.Random, actions: list[Json]) -> list[Json]:

@@ -18,6 +18,7 @@ from typing import Any
 import apsw
 
 from proof.room import memory
+from proof.schedules import ways
 from proof.schedules.chance import EPOCH, Log, logged, seeded
 from proof.schedules.judge import judge
 from proof.schedules.loop import Endless, SeededLoop, Stuck
@@ -41,6 +42,7 @@ class Verdict:
     steps: int
     seconds: float  # of virtual time
     counts: dict[str, int] = field(default_factory=dict)
+    ways: dict[str, int] = field(default_factory=dict)
 
 
 class _Task(asyncio.Task[Any]):
@@ -122,7 +124,7 @@ def run(plan: Plan, folder: Folder, told: Callable[[str], None] | None = None) -
         except Endless:
             world.faults.append(f"{MOST_STEPS} steps, and no rest: {world.restless()}")
         broken = [*judge(world), *log.faults, *faults]
-        verdict = Verdict(plan.seed, broken, _digest(world), loop.steps, loop.time(), _counts(world))
+        verdict = Verdict(plan.seed, broken, _digest(world), loop.steps, loop.time(), _counts(world), ways.count(world))
         world._end()
         log.told = None
         folder.runs += 1

@@ -20,6 +20,7 @@ class Told:
     broken: bool = False  # its stream broke off, and it was to be told again in a block of its own
     unmarked: bool = False  # it came again without any mark: its agent remembers the last of it
     copied: bool = False  # it was handed over once more, by a sign that it is the same
+    kept: str = ""  # what its agent remembers of it, once it was told to its end
     undecided: str = ""  # an attempt and its retry in one block, as long as nothing tells them apart
     doubled: str = ""  # what its agent's history holds instead: an attempt and the whole
     answer: Json | None = None  # of a send: what the gateway said to it
@@ -65,6 +66,8 @@ class Disk:
     kept: list[str] = field(default_factory=list)  # other texts of their own: in a history alone, or before any prompt
     broken: list[str] = field(default_factory=list)  # promises that an agent saw broken
     orphans: list[Json] = field(default_factory=list)  # what those were answered that outlived their agent
+    insisted: list[tuple[int, float, Json]] = field(default_factory=list)
+    """(spawn, when it was asked for, answer) of deeds behind a turn that was cancelled."""
 
 
 def cut_off(text: str, least: int, inside_a_word: bool) -> str:

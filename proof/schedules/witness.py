@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from proof.schedules import past
 from proof.schedules.agents import questions
 from proof.schedules.platforms import Platform
 from semel.gateway import previews
@@ -23,7 +24,7 @@ class Witness:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.departed: list[tuple[str, str]] = []  # (key, what)
+        self.cut_off: dict[tuple[int, int], str] = {}  # (session, seq): what streamed there when its gateway died
         world.agent.prompting = self.prompting
         for platform in world.platforms.values():
             platform.departing = self.departing
@@ -37,13 +38,16 @@ class Witness:
 
     def departing(self, platform: Platform, op: Op) -> None:
         """Law 7: "sending" is durable before the network call. (The platform may tell meanwhile that it has it.)"""
-        rows = self._ask("SELECT state FROM part WHERE key = ?", op.key)
+        rows = self._ask("SELECT state, marked FROM part WHERE key = ?", op.key)
         if not rows and op.kind == "edit":
             self._previewing(platform, op)
         elif not rows:
             self._broken(f"law 6: {op.text!r} leaves for {platform.name} without a row")
         elif rows[0][0] != "sending" and not (rows[0][0] == "sent" and platform.safety is Safety.IDEMPOTENT):
             self._broken(f"law 7: {op.text!r} leaves for {platform.name} while its part is {rows[0][0]}, not sending")
+        elif bool(rows[0][1]) != op.marked:
+            word = "as a repeat" if op.marked else "without a sign that it may be a repeat"
+            self._broken(f"law 7: {op.text!r} leaves for {platform.name} {word}")
 
     def _previewing(self, platform: Platform, op: Op) -> None:
         """Law 6: what is shown of an answer that is being written is recorded. Its message was reserved for it, and
@@ -95,6 +99,8 @@ class Witness:
             )  # fmt: skip
             if not any(state == "running" and its for state, its in rows):
                 self._broken(f"law 3: an agent is asked {mark}, which is not bound to the running turn: {rows}")
+        for what in past.misplaced(content, self.world.disk.prompts, dict(self._ask(_BOUND, launch.session))):
+            self._broken(what)
 
     def seen(self, session: str, frame: Json) -> None:
         """Law 6: a preview is a row before it is seen."""
@@ -112,6 +118,18 @@ class Witness:
             if entry["text"] != recorded:
                 self._broken(f"law 8: entry {seq} of {session} is watched as {entry['text']!r}, and is {recorded!r}")
 
+    def resent(self, part: int, tail: int) -> None:
+        """Law 7: what a person sends once more joins the tail of its line."""
+        for line, dest in self._ask("SELECT line, dest FROM part WHERE id = ?", part):
+            if line < tail:  # two that are resent may tie
+                self._broken(f"law 7: part {part} is resent at place {line} of {dest}, whose tail was {tail}")
+
+    def at_death(self) -> None:
+        """Law 6: what streamed when the gateway died was recorded, and may have been seen. It stays."""
+        for session in self.world.rooms:
+            for id, seq, text, base in self._ask(_STREAMING, session):
+                self.cut_off[id, seq] = self._recorded(id, seq, text, base, LAST)
+
 
 LAST = 1 << 62  # behind every rev
 
@@ -125,6 +143,11 @@ _CHANGES = (
 _SAID = (
     "SELECT s.id, e.seq, e.text, e.base FROM session s JOIN entry e ON e.session = s.id "
     "WHERE s.key = ? AND e.role = 'agent'"
+)
+_BOUND = (
+    "SELECT substr(e.payload, instr(e.payload, 'look at q') + 8, instr(substr(e.payload, instr(e.payload, 'look at q') "
+    "+ 8), ' ') - 1), t.root FROM event e JOIN hearing h ON h.event = e.id JOIN session s ON s.id = h.session "
+    "JOIN turn t ON t.id = h.turn WHERE s.key = ? AND instr(e.payload, 'look at q')"
 )
 _STREAMING = (
     "SELECT s.id, e.seq, e.text, e.base FROM session s JOIN entry e ON e.session = s.id WHERE s.key = ? AND e.live = 1"

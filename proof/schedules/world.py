@@ -91,6 +91,7 @@ class World:
             "prompt": 0,
             "answer": 0,
             "told": 0,
+            "retold": 0,
             "stop": 0,
         }
         self.rooms = [_room(n, name) for n, name in enumerate(plan.shape["rooms"])]
@@ -103,6 +104,7 @@ class World:
         self.agent.door = self._door
         self.agent.answering = lambda: self.happens("answer")
         self.agent.telling = lambda: self.happens("told")
+        self.agent.retelling = lambda: self.happens("retold")
         self.witness = Witness(self)
         self.people = People(self)
         self.settings = self._settings()
@@ -162,6 +164,7 @@ class World:
         """The process is started."""
         if self.life is not None:
             return
+        self.agent.kill_all()  # what outlived its gateway is found and ended
         life = self.life = Life(next(self.lives))
         context = contextvars.copy_context()
         context.run(LIFE.set, life)
@@ -189,23 +192,26 @@ class World:
     def crash(self, doom: Json) -> None:
         """SIGKILL: no clean-up, what was not committed is gone. It is started again after a while.
 
-        `orphan`: what an agent had started outlives it, and speaks when the next gateway is there.
+        `orphan`: what an agent had started outlives it, and speaks when the next gateway is there. `finishes`: the
+        agents themselves outlive it, and go on with their turns until then.
         """
         alive = [one for one in self.agent.processes if one.alive]
-        if self._end() is None:
+        if self._end(doom.get("finishes", False)) is None:
             return
         self.outside.later(doom["down"], self.start)
         if doom.get("orphan"):
             for one in alive:
-                self.outside.run(one.orphan(doom["down"] + 1.0), "orphan")
+                self.outside.run(one.mcp.speak_as_orphan(doom["down"] + 1.0), "orphan")
 
-    def _end(self) -> Life | None:
+    def _end(self, finishes: bool = False) -> Life | None:
         life, self.life, self.gateway, self.up = self.life, None, None, False
         if life is None:
             return None
         life.alive = False
         self.stage.kill(life)
-        self.agent.kill_all()
+        self.witness.at_death()
+        if not finishes:
+            self.agent.kill_all()
         for platform in self.platforms.values():
             platform.news.clear()
             platform.waits.clear()  # it may have died with the answer
@@ -350,7 +356,7 @@ _RESTLESS = {
     "SELECT key, wake_at FROM session WHERE wake_at IS NOT NULL": "a wake is due:",
     "SELECT id, state, dest FROM part WHERE state IN ('queued', 'sending', 'unknown')": "a part is under way:",
     "SELECT event, name FROM command WHERE state = 'open'": "a command is not done:",
-    "SELECT name, due FROM schedule WHERE due IS NOT NULL AND enabled = 1": "a schedule is due:",
+    "SELECT name, due FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND name NOT LIKE 'agent-%'": "due:",
 }
 
 

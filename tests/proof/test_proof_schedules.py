@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -64,3 +65,16 @@ def test_a_failing_plan_shrinks_to_the_actions_that_matter() -> None:
 
     plan = Plan(0, {}, tuple({"do": "nothing", "n": n} for n in range(20)))
     assert shrink(plan, fails) == ([3, 11], ["law 7: a part was taken twice"])
+
+
+@pytest.mark.parametrize(("seeds", "fails"), [(800, True), (799, False)])
+def test_a_run_over_enough_seeds_fails_where_it_never_came_to_what_the_plans_promise(
+    seeds: int, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from proof.schedules import main, ways
+
+    line = {"steps": 1, "seconds": 0.0, "counts": {}, "broken": [], "ways": {"an echo": 1, "asked anew": 0}}
+    monkeypatch.setattr(main, "workers", lambda *_: contextlib.nullcontext(iter([line] * seeds)))
+    found = main._many(0, seeds, first=False).violations
+    assert found == [*ways.never_reached({"asked anew": 0}, seeds)] * fails
+    assert "asked anew" in "".join(found) or not fails
