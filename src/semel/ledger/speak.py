@@ -213,14 +213,20 @@ def _original_of_cut(tx: Tx, caller: Caller, what: Say, digest: bytes) -> int | 
     """The claim that a text was repeating when it broke off (Law 5)."""
     if caller.root is None:
         return None
-    texts = {c.digest: c.text for c in tx.all("claims_of_root", root=caller.root) if c.dest == what.dest and c.digest}
+    claims = tx.all("claims_of_root", root=caller.root)
+    texts = {c.digest: c.text for c in claims if c.dest == what.dest and c.digest}
     going_on = [of for of, text in texts.items() if of != digest and begins(what.text, text)]
     earlier = sorted((one for of in going_on for one in _earlier(tx, caller, what, of)), key=lambda one: one.id)
-    if not earlier:
+    if earlier:
+        original = echo.original_of_cut(
+            turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=_marks(tx, caller), last=what.last
+        )
+        if original is not None:
+            return original
+    if not what.home or caller.turn_how not in ("restart", "recall"):
         return None
-    return echo.original_of_cut(
-        turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=_marks(tx, caller), last=what.last
-    )
+    shown = (c for c in claims if c.how == "recovery" and c.dest is None and c.turn != caller.turn)
+    return next((c.id for c in shown if begins(what.text, c.text)), None)  # what an attempt showed before it was lost
 
 
 def _earlier(tx: Tx, caller: Caller, what: Say, digest: bytes) -> list[echo.Earlier]:
