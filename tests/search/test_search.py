@@ -121,7 +121,7 @@ async def test_a_preview_is_found_once_it_is_final(world: World) -> None:
 async def test_a_file_is_found_by_its_name(world: World) -> None:
     await world.gateway.record.write(heard, "s", "here it is")
     session = await world.gateway._id("s")
-    files = [{"id": "b", "name": "quarterly-report.pdf"}]
+    files = [{"name": "quarterly-report.pdf"}]
     await world.gateway.record.write(rows.set_entry, session, 1, more={"files": files})
     assert places(await world.gateway.search("quarterly")) == [("s", 1)]
 

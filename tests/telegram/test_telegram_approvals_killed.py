@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from dying_gateway import READ, STEPS
 from telegram_house import ANNA
-from test_telegram_up import PATIENCE, Up, until
+from telegram_up import PATIENCE, Up, until
 
 pytestmark = pytest.mark.storm
 
