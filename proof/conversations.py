@@ -176,8 +176,10 @@ class _Judge:
         for text in self.texts.values():
             by_dest[text.dest].append(text)
         for dest, messages in self.chats.items():
+            # A lost attempt may have said the same words: the message is the text that stands.
+            standing_first = sorted(by_dest[dest], key=lambda text: bool(text.entry["superseded"]))
             for told in messages:
-                yield from self._match(dest, told, by_dest[dest])
+                yield from self._match(dest, told, standing_first)
             yield from self._check_order(dest, by_dest[dest])
 
     def _match(self, dest: str, told: _Told, texts: Sequence[_Text]) -> Iterator[str]:
