@@ -40,6 +40,8 @@ class _Sink:
     def write(self, data: bytes) -> None:
         self.lines.append(data)
 
+    def write_eof(self) -> None: ...
+
     async def drain(self) -> None: ...
 
 
