@@ -13,7 +13,7 @@ from proof.fuzz.source import Source, plain
 from semel.gateway.rpc import _request
 from semel.tools import protocol, words
 from semel.tools.catalogue import BY_NAME, Greeting
-from semel.tools.lines import Lines
+from semel.tools.lines import Lines, TooLong
 from semel.tools.protocol import CAPABILITIES_KEY, VERSION_KEY, Call, Cancel, Reply
 
 LIMIT = 4096
@@ -43,7 +43,7 @@ def one(data: bytes) -> None:
     whole = Lines(LIMIT).feed(stream)
     lines = Lines(LIMIT)
     assert [line for cut in source.cuts(stream) for line in lines.feed(cut)] == whole, "lines depend on the pipe"
-    assert [len(line) <= LIMIT for line in whole if line is not None].count(False) == 0
+    assert all(len(line) <= LIMIT for line in whole if isinstance(line, bytes))
     for line in whole:
         _line(line, greeting)
     _hello(source)
@@ -58,8 +58,10 @@ def _stream(source: Source) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
-def _line(line: bytes | None, greeting: Greeting) -> None:
+def _line(line: bytes | TooLong, greeting: Greeting) -> None:
     effects = protocol.receive(line, greeting)
+    if isinstance(line, TooLong):
+        assert [isinstance(one, Reply) and "error" in one.message for one in effects] == [True], "it is refused once"
     for effect in effects:
         if isinstance(effect, Reply):
             _replied(effect.message)
@@ -73,10 +75,10 @@ def _line(line: bytes | None, greeting: Greeting) -> None:
         assert answered == asked, f"asked {asked}, answered {answered}"
 
 
-def _asked(line: bytes | None) -> list[Any] | None:
+def _asked(line: bytes | TooLong) -> list[Any] | None:
     """The ids that want an answer; None where that is not plain."""
     try:
-        value = json.loads(line or b"")
+        value = json.loads(line.outline if isinstance(line, TooLong) else line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or value.get("method") != "ping" or "params" in value:
