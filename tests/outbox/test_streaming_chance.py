@@ -164,3 +164,29 @@ async def test_no_answer_comes_twice_none_is_lost_and_no_mark_stays(tmp_path: Pa
     lost = sum(row.outcome == "quiet" and row.n == 0 and row.state == "dropped" for row in found)
     assert stray <= lost, "a mark stays only where nobody knows that it is there"
     assert safety is Safety.AT_MOST_ONCE or not stray
+
+
+async def test_what_two_lost_attempts_showed_leaves_once_each_and_in_order(tmp_path: Path) -> None:
+    """The second began as the first, so what it showed was not known to be another text when it was lost."""
+    life = Life(tmp_path / "semel.db", Safety.AT_MOST_ONCE, 0)
+    for seen in (["Let ", "me see."], ["Let me "]):
+        async with life:
+            if life.lives == 1:
+                event = hear.Event("channel:chat", "Go.", "message", "go", b"go")
+                await life.write(hear.hear, event, [hear.To(KEY, "main", HOME)])
+            begun = await life.write(turns.begin, 1, f"g{life.lives}")
+            fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+            how = "start" if begun.attempt == 1 else "resume"
+            await life.write(turns.asked, fence, how, 1, "m", {})
+            caller, slots = Caller(begun.session, KEY, begun.turn, begun.root, how), show.Slots()
+            for text in seen:
+                ops = [show.Preview(1, text), show.Reserve(life.places.reserving(HOME, KEY))]
+                slots = await life.write(show.show, fence, caller, ops, slots)
+                await life.desk.pass_time(2)
+    async with life:
+        begun = await life.write(turns.begin, 1, "g3")
+        row = await life.desk.store.read(lambda tx: tx.one("turn_get", id=begun.turn))
+        await life.write(turns.cancel, 1, row, "Stopped.", None)
+        await life.desk.pass_time(60)
+        assert Board(life.chat.platform).messages() == ["Let me see.", "Let me ", "Stopped."]
+        assert [book for book in await life.desk.store.read(books.audit) if not book.ok] == []

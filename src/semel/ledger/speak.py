@@ -383,7 +383,7 @@ def _first(tx: Tx, caller: Caller, leg: Leg, event: int | None, claim: int) -> d
     if leg.op.get("kind", "post") not in ("post", "file"):
         return leg.op
     fills = bool(leg.op.get("fill"))
-    keep_previewed(tx, leg.dest, caller.turn, lambda: _text(tx, claim) if fills else "")
+    keep_previewed(tx, leg.dest, caller.turn, lambda: _text(tx, claim) if fills else "", before=claim)
     if fills:
         return reserve.fill(tx, caller.session, caller.turn, caller.root, leg.dest, unfilled(leg, event))
     reserve.make_way(tx, leg.dest)
@@ -395,16 +395,19 @@ def _text(tx: Tx, claim: int) -> str:
     return "" if row is None else str(row.text)
 
 
-def keep_previewed(tx: Tx, dest: str, turn: int | None, text: Callable[[], str], *, streams: bool = False) -> bool:
+def keep_previewed(
+    tx: Tx, dest: str, turn: int | None, text: Callable[[], str], *, before: int | None = None, streams: bool = False
+) -> bool:
     """What people saw of a lost attempt in a reserved message stays in it, before another text takes its place (Law 7).
 
-    A text that begins with it takes its place all the same: it stands for both. `streams`: there may be more of the
+    A text that begins with it takes its place all the same: it stands for both. `before`: the claim of the text, which
+    may be that of a lost attempt itself; what was seen later leaves behind it. `streams`: there may be more of the
     text. True: it is not known yet, what there is of it is the beginning of what was seen.
     """
     for found in tx.all("reserved_at", dest=dest):
         if found.state != "sent" or found.sent_rev is None or found.root is None:
             continue
-        for lost in tx.all("previewed_in_root", root=found.root, turn=turn, sent=found.sent_rev):
+        for lost in tx.all("previewed_in_root", root=found.root, turn=turn, before=before, sent=found.sent_rev):
             begun, seen = bare(text()), bare(lost.text)
             if streams and seen.startswith(begun):
                 return True

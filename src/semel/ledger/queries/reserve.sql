@@ -16,11 +16,12 @@ JOIN part p ON p.claim = c.id AND p.n = 0
 WHERE c.root = :root AND c.root IS NOT NULL AND c.reason = 'reserved' AND c.outcome = 'quiet' ORDER BY c.id
 
 -- name: previewed_in_root
--- what the attempts of a root, but for this one, were cut off in and was seen in the message that is reserved there
+-- what the attempts of a root, but for this one, were cut off in and was seen in the message that is reserved there;
+-- where a claim is given, only what is older than it
 -- sorts: the texts of one turn
 SELECT c.id, c.text FROM claim c INDEXED BY claim_root JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.root IS NOT NULL AND c.how = 'recovery' AND c.outcome = 'said' AND c.dest IS NULL
-  AND c.turn IS NOT :turn AND e.rev > :sent AND e.partial = 1 AND e.superseded = 0
+  AND c.turn IS NOT :turn AND (:before IS NULL OR c.id < :before) AND e.rev > :sent AND e.partial = 1 AND e.superseded = 0
   AND NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) ORDER BY c.id
 
 -- name: reserved_message
