@@ -161,9 +161,17 @@ def test_what_is_installed_is_what_the_package_asks_for(name: str, extras: list[
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     asked = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
     asked += [each for extra in extras for each in project["project"]["optional-dependencies"][extra]]
-    pinned: dict[str, list[Requirement]] = {}
-    for line in re.findall(r"^[a-z0-9-]+==.*?(?= \\)", (ROOT / "constraints" / f"{name}.txt").read_text(), re.M):
-        pinned.setdefault(Requirement(line).name, []).append(Requirement(line))
-    for requirement in map(Requirement, asked):
-        versions = [str(pin.specifier).removeprefix("==") for pin in pinned[requirement.name]]
-        assert all(map(requirement.specifier.contains, versions)), f"{requirement}: run `make lock`"
+    locked = (ROOT / "constraints" / f"{name}.txt").read_text()
+    pinned = [Requirement(line) for line in re.findall(r"^[a-z0-9-]+==.*?(?= \\)", locked, re.M)]
+    for version in ("3.11", "3.12", "3.13"):
+        for requirement in map(Requirement, asked):
+            if applies(requirement, version):
+                pins = [pin for pin in pinned if pin.name == requirement.name and applies(pin, version)]
+                versions = [str(pin.specifier).removeprefix("==") for pin in pins]
+                fit = list(map(requirement.specifier.contains, versions))
+                assert fit == [True], f"{requirement}, locked for Python {version} as {versions}: run `make lock`"
+
+
+def applies(requirement: Requirement, version: str) -> bool:
+    marker = requirement.marker
+    return marker is None or marker.evaluate({"python_version": version, "python_full_version": f"{version}.0"})
