@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Protocol
 
+from semel.ledger.reserve import REASONS
+
 Json = dict[str, Any]
 STANDS = ("done", "failed", "cancelled")
 
@@ -97,7 +99,11 @@ def answers_a_later_prompt(rows: Rows, before: Json, after: Json) -> bool:
     if claim["how"] == "tool":
         return False
     turn = rows.turns[claim["turn"]]
-    blocks = [one["id"] for one in rows.claims.values() if one["turn"] == turn["id"] and one["how"] == "block"]
+    blocks = [
+        one["id"]
+        for one in rows.claims.values()
+        if one["turn"] == turn["id"] and one["how"] == "block" and one["reason"] not in REASONS
+    ]
     anew = turn["how"] in ("restart", "recall") and claim["id"] != max(blocks)
     attempts = [turn] if anew else [one for one in rows.roots[turn["root"]] if one["id"] <= turn["id"]]
     joined = [one["joined"] for one in attempts if one["joined"] is not None]
