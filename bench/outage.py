@@ -17,7 +17,8 @@ from bench.house import line
 from semel.gateway.outbox import ROOM, Outbox
 from semel.gateway.ports import Op, Receipt, Safety
 from semel.ledger import hear, speak, turns
-from semel.ledger.speak import Caller, Leg, Say
+from semel.ledger.cutting import Leg
+from semel.ledger.speak import Caller, Say
 from semel.ledger.store import Store
 from semel.testing import FakeChannel, Fault
 

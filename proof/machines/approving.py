@@ -23,8 +23,9 @@ from semel.law.requests import numbers_from
 from semel.ledger import commands, hear, outgoing, show, turns
 from semel.ledger.answers import Given
 from semel.ledger.answers import answer as answer_tx
+from semel.ledger.cutting import Leg
 from semel.ledger.refer import Refers
-from semel.ledger.speak import Caller, Leg
+from semel.ledger.speak import Caller
 
 Json = dict[str, Any]
 OPTIONS = st.one_of(

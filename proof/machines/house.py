@@ -337,7 +337,8 @@ def _said_again(claims: list[Claim]) -> None:
     for group in groups.values():
         for turn in {c.turn for c in group if c.turn is not None and c.turn_how in ("restart", "recall")}:
             mine = [c for c in group if c.turn == turn]
-            standing = [c for c in group if c.outcome == "said" and not c.fallen and c.id not in edited]
+            stood = [c for c in group if c.outcome == "said" and not c.fallen and not c.stayed]
+            standing = [c for c in stood if c.id not in edited]
             lost = sum(c.turn is not None and c.turn < turn for c in standing)
             again = sum(c.outcome == "said" for c in mine)
             too = f"Law 5: turn {turn} said {again} of {len(mine)} again; {lost} were said"

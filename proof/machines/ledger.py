@@ -21,7 +21,8 @@ Json = dict[str, Any]
 @dataclass(frozen=True)
 class Claim:
     """One claim. `turn_how`: how its attempt began; `fallen`: a part of it was rejected or dropped; `late`: made after
-    its turn had finished (Law 10); `how`: by tool, block, ...; `edits`: the claim whose text it replaced."""
+    its turn had finished (Law 10); `how`: by tool, block, ...; `edits`: the claim whose text it replaced; `stayed`: it
+    never left, and was said anew."""
 
     id: int
     root: int | None
@@ -37,6 +38,7 @@ class Claim:
     late: bool
     how: str
     edits: int | None
+    stayed: bool
 
 
 @dataclass(frozen=True)

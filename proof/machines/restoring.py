@@ -20,8 +20,9 @@ from semel.law.delivery import Rules
 from semel.ledger import books, hear, outgoing, restored, show, speak, turns
 from semel.ledger.batch import Committer
 from semel.ledger.connect import connect
+from semel.ledger.cutting import Leg
 from semel.ledger.outgoing import Ask, Departure, Outcome
-from semel.ledger.speak import Caller, Leg, Say
+from semel.ledger.speak import Caller, Say
 from semel.ledger.sql import Tx, queries
 from semel.ledger.store import Store
 

@@ -25,6 +25,7 @@ from semel.ledger import (
     startup,
     turns,
 )
+from semel.ledger.cutting import Leg
 from semel.ledger.sql import Tx
 from semel.ledger.store import Store
 
@@ -148,7 +149,7 @@ def one_more_turn(tx: Tx) -> None:
     begun = turns.begin(tx, heard.woken[0], LEASE)
     assert isinstance(begun, turns.Begun) and len(begun.events) == 1, "no turn begins"
     op = {"kind": "post", "session": to.key, "address": "7", "text": "Here."}
-    says = speak.Say("block", "Here.", to.home, legs=(speak.Leg(0, 5, "chat", "chat:7", op),))
+    says = speak.Say("block", "Here.", to.home, legs=(Leg(0, 5, "chat", "chat:7", op),))
     _end(tx, begun, "answered", show.Preview(1, "Here."), show.Block(1, (says,)))
     asks = {name: outgoing.Ask(known, 100) for name, known in RULES.items()}
     for _ in range(100):  # a round looks at so many parts at most, and others wait to leave, too

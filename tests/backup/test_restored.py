@@ -9,9 +9,10 @@ from outbox_desk import Desk, say
 
 from semel.gateway.ports import Safety
 from semel.ledger import books, entries, parts, reserve, restored, turns, views
+from semel.ledger.cutting import Leg
 from semel.ledger.hear import Event, To, hear
 from semel.ledger.snapshot import take_snapshot
-from semel.ledger.speak import Caller, Leg, Say
+from semel.ledger.speak import Caller, Say
 from semel.ledger.speak import say as speak
 from semel.ledger.sql import Tx
 from semel.ledger.store import Store

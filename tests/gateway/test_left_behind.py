@@ -160,3 +160,51 @@ async def test_the_agent_is_told_of_each_text_what_became_of_it(tmp_path: Path) 
         assert "it did not arrive" in told["Three"]
         assert told["Four"] == "- already said to web:m: 'Four.'"
         assert "it never left for the person; it leaves as your answer if you say nothing more" in told["Five"]
+
+
+@pytest.mark.parametrize(
+    ("then", "posts", "said"),
+    [
+        ([send("One."), "Done."], ["One.", "Done."], ["So", "One.", "Done."]),
+        ([send("One.")], ["One."], ["So", "One."]),
+        ([send("One."), "One."], ["One."], ["So", "One."]),
+        (["One."], ["One."], ["One.", "So"]),
+    ],
+    ids=["sent by tool", "sent by tool alone", "sent by tool and repeated", "written again"],
+)
+async def test_a_tool_that_sends_what_a_lost_attempt_only_wrote_sends_it(
+    tmp_path: Path, then: list[Any], posts: list[str], said: list[str]
+) -> None:
+    dies = [{"text": "One.", "message": "a"}, {"text": "So", "message": "b"}, {"die": 9}]
+    async with chat(tmp_path) as c:
+        assert await c.ask(script(attempts=[dies, then])) == posts
+        entries = await c.w.entries(KEY)
+        assert [e["text"] for e in entries if e["role"] == "agent" and not e.get("superseded")] == said
+        await c.w.balanced()
+
+
+async def test_a_text_that_was_overtaken_in_its_chat_is_said_there_where_a_later_attempt_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.gateway.ends.LONG", 0.05)
+    fails = [{"text": "One.", "message": "a"}, {"text": "Two.", "message": "b"}, UNAVAILABLE]
+    async with chat(tmp_path, agent={"attempts": 2}) as c:
+        posts = await c.ask(script(attempts=[fails, ["One."]]))
+        assert [text for text in posts if "It is tried again" not in text] == ["Two.", "One."]
+        entries = await c.w.entries(KEY)
+        assert [e["text"] for e in entries if e["role"] == "agent" and not e.get("superseded")] == ["Two.", "One."]
+        await c.w.balanced()
+
+
+async def test_a_text_behind_which_the_agent_remembers_another_leaves_where_all_texts_do(tmp_path: Path) -> None:
+    two = {
+        "sessionUpdate": "agent_message_chunk", "messageId": "b", "content": {"type": "text", "text": "Two, unseen."},
+    }  # fmt: skip
+    steps = [{"tool": "look"}, {"text": "One, seen.", "message": "a"}, {"remember": two}, *DIES]
+    async with chat(tmp_path, "all") as c:
+        assert await c.ask(script(*steps, resume=NOTHING)) == ["One, seen.", "Two, unseen."]
+        entries = await c.w.entries(KEY)
+        said = [e["text"] for e in entries if e["role"] == "agent" and not e.get("superseded")]
+        assert said == ["One, seen.", "Two, unseen."]
+        await c.w.balanced()

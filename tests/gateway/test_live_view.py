@@ -17,8 +17,9 @@ from semel.gateway.record import Record
 from semel.gateway.views import Views
 from semel.law.delivery import Rules
 from semel.ledger import books, hear, outgoing, show, turns, views
+from semel.ledger.cutting import Leg
 from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.speak import Caller, Leg, Say
+from semel.ledger.speak import Caller, Say
 from semel.ledger.store import Store
 
 Json = dict[str, Any]

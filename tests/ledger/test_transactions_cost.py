@@ -11,8 +11,9 @@ import pytest
 
 from semel.law.delivery import Rules
 from semel.ledger import answers, calls, hear, outgoing, past, show, spawns, turns, views, why
+from semel.ledger.cutting import Leg
 from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.speak import Caller, Leg, Say
+from semel.ledger.speak import Caller, Say
 from semel.ledger.sql import Tx
 from semel.ledger.store import Store
 

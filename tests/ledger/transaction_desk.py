@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from semel.ledger import books, calls, hear, show, spawns, turns, views
-from semel.ledger.speak import Caller, Leg, Made, Say
+from semel.ledger.cutting import Leg
+from semel.ledger.speak import Caller, Made, Say
 from semel.ledger.store import Store
 
 Json = dict[str, Any]

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from semel.ledger import books, entries, erase, hear, sessions, show, turns, views
-from semel.ledger.speak import Caller, Leg, Say
+from semel.ledger.cutting import Leg
+from semel.ledger.speak import Caller, Say
 from semel.ledger.store import Store
 
 WORKER = Path(__file__).parent / "erase_worker.py"

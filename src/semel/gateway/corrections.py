@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from semel.gateway.ports import Answered
 from semel.law.markup import Problem
 from semel.ledger import show
-from semel.ledger.speak import is_local
+from semel.ledger.cutting import is_local
 
 
 class Corrections:

@@ -15,7 +15,7 @@ from semel.gateway.ports import Asked, Conversation
 from semel.law import requests
 from semel.law.people import in_words
 from semel.ledger import show
-from semel.ledger.speak import Leg
+from semel.ledger.cutting import Leg
 
 Json = dict[str, Any]
 OURS = "semel"  # the name our MCP server has in every agent

@@ -11,7 +11,7 @@ from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.law.markup import HOME, match_name
 from semel.law.split import render_parts
-from semel.ledger.speak import Leg
+from semel.ledger.cutting import Leg
 
 __all__ = ["HOME", "Place", "Places", "can_stream"]
 

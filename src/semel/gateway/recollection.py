@@ -120,7 +120,7 @@ def recollect(
             out.ops.append(show.Block(slot, (one.say,)))
         elif (found := beyond[n]).whole is not None:
             out.whole.add(found.whole)
-            if found.whole in cut and _is_before_file(one, told[n + 1 :]):
+            if found.whole in cut and n < len(told) - 1:
                 out.ops += _end_text(slot, _say_home(one.text, begun, places, quiet, one, False))
         elif found.rest.strip():
             partial = n == len(told) - 1 and not ended and not one.closed
@@ -184,12 +184,8 @@ def _files_of(message: Item) -> list[AgentFile]:
     return [one["file"] for one in named if isinstance(one.get("file"), AgentFile)]
 
 
-def _is_before_file(part: _Part, rest: Sequence[_Part | Item]) -> bool:
-    return any(isinstance(one, _Part) and one.block == part.block and one.file is not None for one in rest)
-
-
 def _end_text(slot: int, say: Say) -> list[show.Op]:
-    """A text that was shown: a file stands behind it, so it was whole, and leaves before that if it never left."""
+    """A text that was shown: something stands behind it, so it was whole, and leaves before that if it never left."""
     return [show.Block(slot, (say,)), show.Leave(slot, say.legs)] if say.legs else []
 
 

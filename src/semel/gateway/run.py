@@ -26,7 +26,8 @@ from semel.gateway.spawns import Live
 from semel.gateway.speech import Speech
 from semel.law import turn as law
 from semel.ledger import show, turns, utterances
-from semel.ledger.speak import Caller, Leg, is_local
+from semel.ledger.cutting import Leg, is_local
+from semel.ledger.speak import Caller
 from semel.ledger.turns import Begun, Bound, Fence, Stop, Told
 from semel.ledger.utterances import Utterance
 

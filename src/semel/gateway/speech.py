@@ -17,7 +17,8 @@ from semel.law.markup import Internal, Piece, Problem, Reader, Said
 from semel.law.verbatim import Hold, normal
 from semel.law.visible import is_blank
 from semel.ledger import show
-from semel.ledger.speak import Leg, Say
+from semel.ledger.cutting import Leg
+from semel.ledger.speak import Say
 
 PART = 1 << 32
 """The slots of a block's parts are so far apart: the fold's own numbers stay far below."""

@@ -14,6 +14,7 @@ from semel.law.approving import GONE, Writing
 from semel.law.people import APPROVALS
 from semel.law.requests import Chosen
 from semel.ledger import entries, requests, sessions, speak
+from semel.ledger.cutting import Leg
 from semel.ledger.sql import Row, Tx
 
 KIND = "command"
@@ -119,7 +120,7 @@ def open_in(tx: Tx, session: int) -> list[Row]:
     return tx.all("commands_open", session=session)
 
 
-def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[speak.Leg] | None = None) -> bool:
+def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | None = None) -> bool:
     """The answer, where the person is at home. False: it was answered before, or its session is gone."""
     asked = tx.one("command_get", event=event, session=session)
     row = tx.one("session_by_id", id=session)

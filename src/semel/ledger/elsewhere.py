@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from semel.ledger import people, speak, undelivered
+from semel.ledger.cutting import Leg
 from semel.ledger.moves import Move
-from semel.ledger.speak import Caller, Leg, Say
+from semel.ledger.speak import Caller, Say
 from semel.ledger.sql import Tx
 
 EVERY_MS = 600_000

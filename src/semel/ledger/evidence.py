@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from semel.ledger import speak
+from semel.ledger.cutting import cut, is_local
 from semel.ledger.sql import Row, Tx
 
 Kind = Literal["said", "asked", "echo", "recorded", "notice", "stopped", "quiet", "deleted", "imported"]
@@ -72,9 +73,9 @@ def _is_at_home(claim: Row, session: Row) -> bool:
 
 def _delivery(tx: Tx, claim: Row, session: Row) -> Literal["delivered", "recorded"] | None:
     """None: its person cannot see it, because it never left for their chat, or was refused there."""
-    if speak.is_local(session.home):
+    if is_local(session.home):
         return "delivered"
     parts = tx.one("parts_fallen", claim=claim.id)
     if parts is not None and parts.n:
         return None if parts.fallen else "delivered"
-    return None if speak.cut(tx, session.home, session.key, claim.text) else "recorded"
+    return None if cut(tx, session.home, session.key, claim.text) else "recorded"

@@ -10,6 +10,7 @@ from semel.law.approving import NoticePart, Posed, Reply, Writing
 from semel.law.approving import name_request as name
 from semel.law.people import APPROVALS
 from semel.ledger import entries, speak
+from semel.ledger.cutting import Leg
 from semel.ledger.sql import Row, Tx
 
 KIND = "permission"
@@ -88,7 +89,7 @@ def _reply(tx: Tx, session: int, of: int) -> Reply:
     return of if more.get("kind") == KIND else None
 
 
-def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[speak.Leg] | None = None) -> int:
+def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[Leg] | None = None) -> int:
     """Something about a request, told where the session's person is at home; the seq of its notice."""
     row = tx.one("session_by_id", id=session)
     assert row is not None

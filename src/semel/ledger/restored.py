@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from semel.law import delivery as law
 from semel.law import turn as turn_law
 from semel.ledger import entries, moves, parts, reserve, speak, turns
+from semel.ledger.cutting import is_local
 from semel.ledger.evidence import Evidence
 from semel.ledger.moves import Move
 from semel.ledger.sql import Row, Tx
@@ -193,7 +194,7 @@ def _tell_session(tx: Tx, row: Row, since: int, doubt: _Doubt, homes: set[str]) 
     of = doubt.turn.id if doubt.turn is not None else None
     newest = tx.one("entry_get", session=row.id, seq=row.seq)
     recent = newest is not None and newest.at >= since - RECENT_MS
-    leaves = not speak.is_local(row.home) and (bool(doubt) or (recent and row.home not in homes))
+    leaves = not is_local(row.home) and (bool(doubt) or (recent and row.home not in homes))
     if leaves:
         homes.add(row.home)
         seq = speak.announce(tx, row, text, turn=doubt.turn, kind=KIND, tell=True)

@@ -9,6 +9,7 @@ from typing import Any
 from semel.law import turn as law
 from semel.law.requests import numbers_from
 from semel.ledger import entries, evidence, requests, reserve, sessions, speak, turns
+from semel.ledger.cutting import Leg
 from semel.ledger.evidence import Evidence
 from semel.ledger.sql import Row, Tx
 from semel.ledger.utterances import find_last_text, list_of_root
@@ -57,7 +58,7 @@ class Announced:
     """A request in words, and the parts they leave in for the home of the session."""
 
     text: str
-    legs: tuple[speak.Leg, ...]
+    legs: tuple[Leg, ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Reserve:
     `text`: what of it would be seen now.
     """
 
-    leg: speak.Leg
+    leg: Leg
     text: Callable[[], str] | None = None
 
 
@@ -125,7 +126,7 @@ class Leave:
     """What was said in `slot` leaves in these parts, where only closing texts do. Once: it may have left before."""
 
     slot: int
-    legs: tuple[speak.Leg, ...]
+    legs: tuple[Leg, ...]
 
 
 Op = Leave | Reserve | About | Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
@@ -350,7 +351,7 @@ class End:
     error: str | None = None
     told_upto: int = 0
     closing: int | None = None
-    legs: tuple[speak.Leg, ...] = ()
+    legs: tuple[Leg, ...] = ()
     notices: tuple[Notice, ...] = ()
     held: Notice | None = None  # what people are told of a text that was held back for good
     held_again: bool = False  # it was held back after the agent was asked to correct it, or was not asked
@@ -423,7 +424,7 @@ def put_off(
 
 
 def late(
-    tx: Tx, caller: speak.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[speak.Leg, ...]
+    tx: Tx, caller: speak.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[Leg, ...]
 ) -> Slots:
     """What an agent told after its turn had ended: late claims of that turn, said (Law 10)."""
     after = _Apply(tx, caller, slots).all(ops)
@@ -435,7 +436,7 @@ def late(
     return after
 
 
-def _deliver_closing(tx: Tx, claims: Mapping[int, int], closing: int | None, legs: tuple[speak.Leg, ...]) -> bool:
+def _deliver_closing(tx: Tx, claims: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
     """Where only the closing text is delivered, it leaves now that it is known which one it is. False: it had left."""
     claim = claims.get(closing) if closing is not None else None
     return claim is not None and bool(legs) and speak.deliver(tx, claim, legs)

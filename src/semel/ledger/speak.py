@@ -11,23 +11,10 @@ from semel.law import echo
 from semel.law.stream.evidence import bare
 from semel.law.verbatim import begins, verbatim_digest
 from semel.ledger import entries, reserve
+from semel.ledger.cutting import Leg, cut, cut_claim, is_local, uncut
 from semel.ledger.sql import Row, Tx
 
 Kind = Literal["text", "file", "reaction", "edit", "ask"]
-
-
-@dataclass(frozen=True)
-class Leg:
-    """One part to be: it covers text[lo:hi] of the claim. `op` is what the channel is given (ports.Op).
-
-    `fill` in `op`: the message that is reserved for the root becomes this text (`semel.ledger.reserve`).
-    """
-
-    lo: int
-    hi: int
-    channel: str
-    dest: str
-    op: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -120,40 +107,6 @@ def refuse(tx: Tx, caller: Caller, what: Say, why: str) -> Made:
     return Made(claim, "refused", why, dest=what.dest)
 
 
-def cut(
-    tx: Tx, dest: str, key: str, text: str, answer: bool = False, file: dict[str, Any] | None = None
-) -> tuple[Leg, ...]:
-    """The parts in which a text leaves for there; none where the commit delivers, or by no channel that is configured.
-
-    `answer`: a turn says it at its home; it may fill what is reserved there. `file`: it leaves instead of a text.
-    """
-    if tx.cut is not None:
-        return tx.cut(dest, key, text, answer, file)
-    return () if is_local(dest) else _uncut(dest, key, text)
-
-
-def cut_claim(tx: Tx, session: Row, claim: Row) -> tuple[Leg, ...]:
-    """The parts in which what was said at home leaves from there, as an answer."""
-    entry = tx.one("entry_get", session=claim.session, seq=claim.seq) if claim.kind == "file" else None
-    file = next(iter(entries.load(entry.more).get("files", ())), None) if entry is not None else None
-    return cut(tx, session.home, session.key, claim.text, answer=True, file=file)
-
-
-def _uncut(dest: str, key: str, text: str) -> tuple[Leg, ...]:
-    channel, _, address = dest.partition(":")
-    op = {"kind": "post", "session": key, "address": address, "text": text}
-    return (Leg(0, len(text), channel, dest, op),)
-
-
-LOCAL = ("web", "terminal", "session")  # homes whose delivery is the commit
-
-
-def is_local(home: str | None) -> bool:
-    """Whether what is recorded is delivered there by that."""
-    channel, _, address = (home or "").partition(":")
-    return not address or channel in LOCAL
-
-
 def announce(
     tx: Tx, session: Row, text: str, *, turn: Row | None, kind: str, tell: bool, of: int | None = None,
     legs: Sequence[Leg] | None = None,
@@ -168,7 +121,7 @@ def announce(
             tx, session.id, role="notice", text=text, turn=turn.id if turn else None, tell=tell, more=more
         )
     caller = Caller(session.id, session.key, turn.id if turn else None, turn.root if turn else None)
-    legs = tuple(legs or cut(tx, session.home, session.key, text) or _uncut(session.home, session.key, text))
+    legs = tuple(legs or cut(tx, session.home, session.key, text) or uncut(session.home, session.key, text))
     what = Say("notice", text, session.home, legs=legs, more={} if of is None else {"kind": kind})
     return notify(tx, caller, what, kind, more, tell=tell, tell_there=tell or of is None)
 
@@ -197,16 +150,36 @@ def notify(
 
 
 def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | None:
-    """The claim that this one is an echo of (Law 5). What was shown as it streamed cannot be taken back."""
+    """The claim that this one is an echo of (Law 5). What was shown as it streamed cannot be taken back.
+
+    An original that stays behind for ever has no echoes: what repeats it is said anew, and counts once.
+    """
     if what.shown is not None or digest is None or caller.root is None:
         return None
     earlier = _earlier(tx, caller, what, digest)
     if not earlier:
         return None
-    return echo.original(
+    found = echo.original(
         how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=_marks(tx, caller),
         last=what.last,
     )  # fmt: skip
+    if found is None or not _stays_behind(tx, what, found):
+        return found
+    for place in tx.all("entries_of_claim", claim=found):
+        entries.set_entry(tx, place.session, place.seq, superseded=True)
+    return None
+
+
+def _stays_behind(tx: Tx, what: Say, original: int) -> bool:
+    """Whether an original never left for its chat, and cannot leave in its place (Law 7): its repeat is said instead.
+
+    What a tool sends leaves at once. A closing text leaves for its original, unless that one's turn has sent what it
+    wrote behind it.
+    """
+    row = tx.one("claim_get", id=original)
+    if row is None or is_local(row.dest) or tx.value("part_first", claim=original) is not None:
+        return False
+    return what.how == "tool" or tx.value("block_left_since", claim=original) is not None
 
 
 def _original_of_cut(tx: Tx, caller: Caller, what: Say, digest: bytes) -> int | None:

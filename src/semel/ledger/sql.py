@@ -163,7 +163,7 @@ class Tx:
 
     def __init__(self, cursor: apsw.Cursor, named: Queries, now: int) -> None:
         self.now = now
-        # How a text is cut for a destination: set by who knows the channels, used by `speak.cut`.
+        # How a text is cut for a destination: set by who knows the channels, used by `cutting.cut`.
         self.cut: Cut | None = None
         # What watchers will have to see again: (session, what, which) -> (rev, what it grew by, or None: all
         # of it). Filled by `entries`, rendered by `views.changes`.

@@ -9,6 +9,7 @@ from typing import Any
 from semel.law import passing, wake
 from semel.law import turn as law
 from semel.ledger import entries, requests, reserve, speak
+from semel.ledger.cutting import is_local
 from semel.ledger.evidence import Evidence
 from semel.ledger.sql import Row, Tx
 
@@ -218,7 +219,7 @@ def tell_stopped(tx: Tx, session: int, turn: Row, why: str, by: int | None) -> E
     row = tx.one("session_by_id", id=session)
     assert row is not None
     speak.put_in_line(tx, row, turn.id)
-    if by is None or speak.is_local(row.home):
+    if by is None or is_local(row.home):
         return Evidence("notice", speak.announce(tx, row, why, turn=turn, kind="turn.cancelled", tell=False))
     entries.add_entry(tx, session, role="notice", text=why, turn=turn.id, more={"kind": "turn.cancelled"})
     return Evidence("stopped", by)
@@ -315,7 +316,7 @@ def _take_over(tx: Tx, row: Row, turn: Row, lease: str) -> Begun:
 
 
 def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = None, failed: bool = False) -> Begun:
-    here = speak.is_local(row.home)
+    here = is_local(row.home)
     told = tuple(
         Told(e.seq, e.role, e.text, bool(e.partial), here or bool(e.leaves), e.root)
         for e in tx.all("entries_to_tell", session=row.id)
@@ -366,7 +367,7 @@ def close_entries(tx: Tx, session: int, number: int) -> None:
 
 def close_reserved(tx: Tx, session: Row, root: int | None) -> None:
     """A turn is over: nothing stays reserved for it. A page has nothing to reserve, and costs no look."""
-    if root is not None and not speak.is_local(session.home):
+    if root is not None and not is_local(session.home):
         reserve.close(tx, root)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.ledger import entries, speak
+from semel.ledger import entries
+from semel.ledger.cutting import is_local
 from semel.ledger.sql import Row, Tx
 
 Fate = Literal["arrived", "in line", "unknown", "held", "failed", "unsent", "seen"]
@@ -108,7 +109,7 @@ def _fate(row: Row, dest: str | None) -> Fate:
     """The worst that became of its parts."""
     states = set((row.states or "").split(",")) - {""}
     if not states:
-        if dest is None or speak.is_local(dest):
+        if dest is None or is_local(dest):
             return "arrived"
         return "seen" if row.previewed else "unsent"
     if row.failed or states & {"rejected", "dropped"}:

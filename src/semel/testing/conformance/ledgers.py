@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.ledger import books, parts, speak
+from semel.ledger.cutting import Leg
 from semel.ledger.hear import To, session_of
 from semel.ledger.sql import Tx
 from semel.ledger.store import Store
@@ -47,7 +48,7 @@ def _say(tx: Tx, number: int, address: str, text: str) -> None:
     session = session_of(tx, To(session_for(number), "main", None))
     dest = f"{NAME}:{address}"
     op = {"kind": "post", "session": session.key, "address": address, "text": text}
-    what = speak.Say("tool", text, dest, home=False, legs=(speak.Leg(0, len(text), NAME, dest, op),))
+    what = speak.Say("tool", text, dest, home=False, legs=(Leg(0, len(text), NAME, dest, op),))
     made = speak.say(tx, speak.Caller(session.id, session.key, None, None), what)
     demand(made.outcome == "said", f"{text!r} was {made.outcome}: {made.reason}")
 
