@@ -2,8 +2,9 @@
 
 What it does with its n-th prompt in a room is a script of the plan: a list of steps.
 
-    {"say": k, "tail"?, "lead"?: text, "again"?: how, "as"?: step}  a block of text in pieces; `again`: handed over once
-                             more in one piece; `as`: in the words of another step
+    {"say": k, "tail"?, "lead"?: text, "again"?: how, "as"?: step, "repeated"?: true}  a block of text in pieces;
+                             `again`: handed over once more in one piece; `as`: in the words of another step;
+                             `repeated`: it has said it before
     {"broken": k, "retry": how}                 a block that breaks off, and the whole of it again
     {"think": k, "again"?: true}                a thought; `again`: once more, whole
     {"tool": k, "output"?: how, "size"?: n}     a tool call of its own, with output: of n characters, or a few words
@@ -283,7 +284,7 @@ class Process(Deeds):
                 least = LEAST_RETRY_CHARS if again == "long" else 0
                 words = self.words_of(one, step.get("as", f"say{step['say']}"), least)
                 self.disk.kept += [words] if "lead" in step else []  # what is recalled begins with its first word
-                await self._say(one, step.get("lead", "") + words + step.get("tail", ""), again)
+                await self._say(one, step.get("lead", "") + words + step.get("tail", ""), again, "repeated" in step)
             case "last words":
                 await self._say_last_words(one)
             case "repeat":

@@ -67,8 +67,9 @@ class Deeds:
         more = "".join(f", {word} of {n}" for n, word in zip(range(least // len(", opal of 0")), cycle(words)))
         return f"About {of}, {what}: {' '.join(words)}{more}, and so it is."
 
-    async def _say(self, one: Prompted, text: str, again: str | None = None) -> None:
+    async def _say(self, one: Prompted, text: str, again: str | None = None, repeated: bool = False) -> None:
         told = Told(text * 2 if again == "unmarked" else text, "block", copied=again in ("another id", "long"))
+        told.repeated = repeated
         told.unmarked = again == "unmarked"
         one.told.append(told)
         self._message += 1

@@ -14,7 +14,7 @@ from proof.schedules import chats, outputs, words
 from proof.schedules.agents import MARK
 from proof.schedules.chance import EPOCH
 from proof.schedules.platforms import TAKEN, Message, Platform
-from proof.schedules.told import Prompted
+from proof.schedules.told import Prompted, count_copies
 from semel.gateway.ports import Safety
 from semel.law.verbatim import normal
 from semel.ledger import books
@@ -305,7 +305,8 @@ class _Judge:
                 yield f"law 4: no agent ever said {entry['text']!r} (entry {entry['seq']} of {key})"
 
     def _twice(self, key: str, entries: list[Json]) -> Iterator[str]:
-        """Every text of these agents is said once: what stands twice to the same place was replayed or re-delivered.
+        """Every text of these agents is said as often as one answer says it: what stands more often in the same place
+        was replayed or re-delivered.
         What joins a turn parts it: the later prompt may be answered in the same words, and a copy that an agent hands
         over behind it is a text of its own."""
         by_text: defaultdict[tuple[int, str, str], list[Json]] = defaultdict(list)
@@ -314,12 +315,15 @@ class _Judge:
                 claim = self.claims[e["claim"]]
                 by_text[claim["root"], claim["dest"], normal(e["text"])].append(e)
         for (root, dest, text), same in by_text.items():
-            for before, after in pairwise(same):
-                if not chats.answers_a_later_prompt(self, before, after) and not self._copied_late(
-                    key, text, before, after
-                ):
-                    yield f"law 5: {text!r} stands {len(same)} times in {key} for {dest}, in turn {root}"
-                    break
+            copies = count_copies((one for one in self.all_prompts if one.session == key), text)
+            again = [
+                after
+                for before, after in pairwise(same)
+                if not chats.answers_a_later_prompt(self, before, after)
+                and not self._copied_late(key, text, before, after)
+            ]
+            if len(again) >= copies:
+                yield f"law 5: {text!r} stands {len(same)} times in {key} for {dest}, in turn {root}"
 
     def _copied_late(self, key: str, text: str, before: Json, after: Json) -> bool:
         """Whether the agent told a copy of it, and something was heard before the copy came."""

@@ -7,7 +7,7 @@ attempt had begun to say is left out where it was said in full since.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from proof.schedules.told import Prompted
@@ -26,7 +26,7 @@ def misplaced(content: Sequence[Json], prompts: Sequence[Prompted], roots: Mappi
         text = str(block.get("text", ""))
         if text.startswith(HEAD):
             yield from _out_of_order(LINE.findall(text), prompts, roots)
-            yield from _told_twice(LINE.findall(text))
+            yield from _told_twice(LINE.findall(text), prompts)
 
 
 def _out_of_order(
@@ -50,9 +50,20 @@ def _asked_by(text: str, prompts: Sequence[Prompted]) -> str | None:
     return marks.pop() if len(marks) == 1 else None
 
 
-def _told_twice(lines: list[tuple[str, str, str]]) -> Iterator[str]:
+def _told_twice(lines: list[tuple[str, str, str]], prompts: Sequence[Prompted]) -> Iterator[str]:
+    """A text that was said to its end, and what an attempt had begun to say of it: no more of them than were said.
+    Where each attempt was cut off in it, what each had shown stands."""
+    told = [[one.text for one in prompt.told] for prompt in prompts]
+    known = {text for texts in told for text in texts}
     said = [text for role, _, text in lines if role == "agent"]
-    for role, cut, text in lines:
-        whole = next((one for one in said if one != text and one.startswith(text)), None)
-        if role == "agent" and cut and whole is not None:
-            yield f"law 4: an agent is told {text!r}, where it was cut off, and {whole!r} as well"
+    for whole in dict.fromkeys(text for role, cut, text in lines if role == "agent" and not cut):
+        same = [
+            text for text in said if text == whole or (whole.startswith(text) and not _is_another(text, whole, known))
+        ]
+        if len(same) > max([1, *(texts.count(whole) for texts in told)]):
+            yield f"law 4: an agent is told {whole!r} {len(same)} times: {same}"
+
+
+def _is_another(text: str, whole: str, known: Collection[str]) -> bool:
+    """Whether it may be the beginning of what an agent told beside that."""
+    return any(one != whole and one.startswith(text) for one in known)

@@ -35,7 +35,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from proof.schedules import endings
+from proof.schedules import anew, endings
 from proof.schedules.memories import MARKING_AGENT
 from proof.schedules.platforms import FAULTS
 
@@ -84,6 +84,7 @@ def make(seed: int) -> Plan:
         actions += _permits(more, actions)
     _add_rarities(random.Random(f"rare {seed}"), actions)
     endings.add_deaths(random.Random(f"endings {seed}"), shape, actions)
+    anew.add_repeats(random.Random(f"anew {seed}"), shape, actions)
     _retell(random.Random(f"again {seed}"), shape, actions)
     return Plan(seed, shape, tuple(actions))
 

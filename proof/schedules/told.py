@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from semel.law.verbatim import normal
 
 Json = dict[str, Any]
 
@@ -20,6 +23,7 @@ class Told:
     broken: bool = False  # its stream broke off, and it was to be told again in a block of its own
     unmarked: bool = False  # it came again without any mark: its agent remembers the last of it
     copied: bool = False  # it was handed over once more, by a sign that it is the same
+    repeated: bool = False  # it was said before in the same answer, and is said once more
     kept: str = ""  # what its agent remembers of it, once it was told to its end
     undecided: str = ""  # an attempt and its retry in one block, as long as nothing tells them apart
     doubled: str = ""  # what its agent's history holds instead: an attempt and the whole
@@ -40,6 +44,14 @@ class Prompted:
     told: list[Told] = field(default_factory=list)
     end: str | None = None  # the stop reason it answered with
     alive: bool = True  # its process had not died before it answered
+
+
+def count_copies(prompts: Iterable[Prompted], text: str) -> int:
+    """How often a text stands in one place: as often as one answer says it there, also where that was begun anew."""
+    wanted = normal(text)
+    return 1 + max(
+        (sum(told.repeated and normal(told.text) == wanted for told in one.told) for one in prompts), default=0
+    )
 
 
 @dataclass

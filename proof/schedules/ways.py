@@ -22,6 +22,10 @@ IN_LEDGER = {
     "cut off, and said anew": "SELECT count(*) FROM entry WHERE superseded = 1",
     "known from a history alone": "SELECT count(*) FROM claim WHERE how = 'recovery' AND dest IS NOT NULL",
     "an echo": "SELECT count(*) FROM claim WHERE outcome = 'echo'",
+    "said anew, and once more": (
+        "SELECT count(*) FROM (SELECT 1 FROM claim c JOIN turn t ON t.id = c.turn WHERE t.how = 'restart' "
+        "AND c.how = 'block' GROUP BY c.turn, c.dest, c.digest HAVING sum(outcome = 'echo') AND sum(outcome = 'said'))"
+    ),
     "joined a running turn": "SELECT count(*) FROM turn WHERE joined IS NOT NULL",
     "held, and sent once more": "SELECT count(*) FROM part WHERE marked = 1",
     "ended by a notice": "SELECT count(*) FROM turn WHERE evidence = 'notice'",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from proof.schedules.plan import Plan
-from proof.schedules.told import Prompted, Told
+from proof.schedules.told import Prompted, Told, count_copies
 from semel.law.verbatim import normal
 
 Json = dict[str, Any]
@@ -47,6 +47,15 @@ def missing(rows: Rows, root: int, prompts: list[Prompted]) -> Iterator[str]:
                 leaves = everything or (one is group[-1] and told in last)
                 dest = home if told.how == "block" else "chat:side"
                 yield from _delivered(rows, final, _as_known(rows, final, told), dest, leaves=leaves)
+        yield from _swallowed(rows, final, one, home)
+
+
+def _swallowed(rows: Rows, final: Json, one: Prompted, home: str) -> Iterator[str]:
+    """Law 5: what an agent says twice in one answer stands twice, also where an attempt before had said it once."""
+    for text in {told.text for told in one.told if told.repeated and told.whole}:
+        stands, copies = len(_stands(rows, final["root"], text, home)), count_copies([one], text)
+        if stands < copies:
+            yield f"law 5: the agent said {text!r} {copies} times in turn {final['id']}, and it stands {stands} times"
 
 
 def _as_known(rows: Rows, final: Json, told: Told) -> str:
@@ -75,8 +84,8 @@ def _added_nothing(group: list[Prompted]) -> bool:
 
 
 def _recollected(rows: Rows, final: Json, before: list[Prompted], home: str) -> Iterator[str]:
-    """What its memory had of the attempt before, shown or not, stands; the last of it leaves."""
-    if rows.plan.shape["agent"]["holds"] == "late":  # nothing of an attempt that was cut off
+    """What its memory had of the attempt before, if that was asked, shown or not, stands; the last of it leaves."""
+    if not before or rows.plan.shape["agent"]["holds"] == "late":  # nothing of an attempt that was cut off
         return
     session, first = before[0].session, before[0].n
     silent = [one for one in rows.all_prompts if one.session == session and one.n < first and not _kept_any(one)]

@@ -14,9 +14,11 @@ import pytest
 
 pytest.importorskip("greenlet")
 
+from proof.schedules import past
 from proof.schedules.loop import SeededLoop
 from proof.schedules.plan import CHANNELS, make
 from proof.schedules.platforms import LATE, SETTLE, Platform
+from proof.schedules.told import Prompted, Told, count_copies
 from proof.schedules.wires import Outside
 from semel.gateway.ports import NotSent, Op, Receipt, Safety, Unknown
 
@@ -139,3 +141,37 @@ def test_a_call_behind_a_cancelled_turn_is_refused() -> None:
     )
     assert broken == []
     assert claims == [("tool", "refused", "its turn was cancelled")]
+
+
+def answered(*texts: str) -> Prompted:
+    return Prompted(0, 1, "s", ["q1"], False, False, told=[Told(text, "block") for text in texts])
+
+
+def history(*lines: str) -> list[Json]:
+    return [{"type": "text", "text": "\n".join([past.HEAD, *lines, "[/semel]"])}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "faults"),
+    [
+        (("agent: All of it.",), 0),
+        (("agent (cut off there): All", "agent: All of it."), 1),
+        (("agent (cut off there): All of it.", "agent: All of it."), 1),
+        (("agent: All", "agent: All of it."), 1),
+        (("agent: Ha.", "agent: Ha."), 0),
+        (("agent: Ha.", "agent: Ha.", "agent (cut off there): H"), 1),
+        (("agent (cut off there): A", "agent: All of it."), 0),
+        (("agent (cut off there): All", "agent (cut off there): All of"), 0),
+    ],
+)
+def test_a_history_tells_each_text_as_often_as_one_answer_said_it(lines: tuple[str, ...], faults: int) -> None:
+    """A beginning counts to the text it is of, where that is certain."""
+    prompts = [answered("All of it."), answered("Ha.", "Ha."), answered("Another.")]
+    assert len([*past.misplaced(history(*lines), prompts, {})]) == faults
+
+
+def test_what_an_answer_says_twice_is_no_copy_too_many_where_it_was_begun_anew() -> None:
+    once, twice = answered("Ha."), answered("Ha.", "Ha.")
+    twice.told[1].repeated = True
+    assert count_copies([once, once], "Ha.") == 1
+    assert count_copies([once, twice], " Ha. ") == count_copies([twice], "Ha.") == 2
