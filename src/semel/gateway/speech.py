@@ -65,6 +65,7 @@ class Block:
     files: list[Mapping[str, Any]] = field(default_factory=list)
     spoken: list[Spoken] = field(default_factory=list)  # what it said at home, as far as it leaves together
     previewed: list[str] = field(default_factory=list)
+    superseded: bool = False  # all of it comes again, in the block behind it
 
     @property
     def shown(self) -> bool:
@@ -263,6 +264,10 @@ class Speech:
                 say = self._say_home(part.text, at_once, last)
                 if broken and part is final:
                     say = replace(say, cut=True)
+                if block.superseded:  # it stays in the record, and leaves as the beginning of the block behind it
+                    self.said += 1
+                    out += [show.Block(part.slot, (replace(say, legs=()),), cut), show.Supersede(part.slot)]
+                    continue
                 out.append(show.Block(part.slot, (say,), cut, follows=first))
                 first = part.slot if first is None else first
                 spoken.append(Spoken(part.slot, part.text))
@@ -363,6 +368,8 @@ class Speech:
     def supersede(self, slot: int) -> list[show.Op]:
         """The agent said the block again in full: it stays in the record, marked, and is not the closing text."""
         block = self.open.get(slot)
+        if block is not None:
+            block.superseded = True  # what of it nobody was shown has no entry yet: it is marked as it is claimed
         slots = self._slots.get(slot, []) + ([part.slot for part in block.at_home()] if block else [])
         if not slots and slot not in self._slots:  # files are known by their content, and stay
             slots = [slot]

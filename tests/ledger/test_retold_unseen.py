@@ -1,0 +1,44 @@
+"""An attempt that its agent itself told again counts once, whether or not anybody had seen any of it (Laws 4, 8)."""
+
+from __future__ import annotations
+
+import pytest
+from transaction_desk import Desk
+
+from semel.gateway.places import Places
+from semel.gateway.ports import Safety
+from semel.gateway.settings import ChannelSettings
+from semel.gateway.speech import Speech
+from semel.gateway.viewing import Viewing
+from semel.law.stream import Fold
+from semel.law.stream.evidence import LEAST_GLUED_CHARS
+from semel.law.stream.profiles import profile_for
+from semel.testing import FakeChannel
+
+ATTEMPT = (
+    "The lamp is on, and so are the heaters " + ", ".join(map(str, range(LEAST_GLUED_CHARS // 3))) + ", and the wor"
+)
+ANSWER = ATTEMPT + "ld is warm."
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["nothing is previewed", "it is previewed"])
+def test_an_attempt_that_broke_off_and_came_again_is_marked_and_leaves_only_with_its_answer(
+    desk: Desk, whole: bool
+) -> None:
+    desk.hear("Is it warm?", "chat")
+    begun = desk.begin("chat")
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    places = Places({}, {"chat": ChannelSettings("chat", "fake", narration="all")}, {"chat": chat})
+    fold, viewing = Fold(profile_for("opencode")), Viewing()
+    viewing.begin(Speech("chat", "chat:1", places, (), whole=whole), begun.turn)
+    for text in (ATTEMPT[:100], ATTEMPT[100:], ANSWER[:200], ANSWER[200:]):
+        chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m1", "content": {"type": "text", "text": text}}
+        viewing.take(fold.update(chunk))
+    viewing.take(fold.end("end_turn"))
+
+    desk.finish(begun, *viewing.batch())
+
+    said = [(one["text"], bool(one.get("superseded"))) for one in desk.entries("chat") if one["role"] == "agent"]
+    assert said == [(ATTEMPT, True), (ANSWER, False)]
+    sent = desk.look(lambda tx: tx._cursor.execute("SELECT json_extract(op, '$.text') FROM part").fetchall())
+    assert "".join(text for (text,) in sent) == ANSWER
