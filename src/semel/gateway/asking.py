@@ -25,6 +25,7 @@ from semel.ledger.turns import Begun, Fence, Told
 from semel.ledger.utterances import Utterance
 
 REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
+QUIET_PERIODS = 5  # in which they pass: a stall of the event loop uses up one, and what came meanwhile is still heard
 
 
 @dataclass(frozen=True)
@@ -152,12 +153,15 @@ async def replayed(live: Live, *, with_files: bool = False) -> None:
     `with_files`: what it hands over there is stored, too. What of it is not recorded is let go with the turn's end.
     """
     kept: list[Any] = []
-    while True:
+    quiet = 0
+    while quiet < QUIET_PERIODS:
         try:
-            async with asyncio.timeout(REPLAY_QUIET):
+            async with asyncio.timeout(REPLAY_QUIET / QUIET_PERIODS):
                 signal = await live.signals.get()
         except TimeoutError:
-            break
+            quiet += 1
+            continue
+        quiet = 0
         if isinstance(signal, Update):
             data = signal.data if live.files is None or not with_files else await live.files.take(signal.data)
             live.fold.update(data, replay=signal.replay)
