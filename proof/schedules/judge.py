@@ -288,10 +288,12 @@ class _Judge:
         for entry in entries:
             if entry["live"]:
                 yield f"law 8: entry {entry['seq']} of {key} still streams"
-            lost = (
-                entry["turn"] is not None and self.turns[entry["turn"]]["state"] == "lost"
-            )  # before it was told again
+            turn = {} if entry["turn"] is None else self.turns[entry["turn"]]
+            lost = turn.get("state") == "lost"  # before it was told again
             texts = told if entry["partial"] or entry["superseded"] else again if lost else broken
+            if turn.get("state") == "failed" and turn["stop"] is None:
+                # Its last attempt was lost, too. Where the text was told again to its end, nobody heard of that.
+                texts = [*texts, *(text for text in again if text not in stand)]
             texts = [*texts, *undecided] if entry["partial"] else texts
             if entry["claim"] and self.claims[entry["claim"]]["how"] == "recovery":  # a history may hold half of it
                 texts = [*texts, *told]

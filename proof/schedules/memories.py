@@ -45,7 +45,7 @@ class Memory:
         self.rows, self.holds, self.kept = rows, holds, kept
         self._unsaved: list[Json] = []  # nothing of it is on its disk
         self._open: list[Json] = []  # texts behind which nothing has come yet
-        self._half: Json = {}  # the first half of a text
+        self._half: Json = {}  # the first half of the text that is being told; what came in one piece has none
 
     def __repr__(self) -> str:
         return f"<Memory of {len(self.rows)} rows, {self.holds}>"
@@ -68,8 +68,9 @@ class Memory:
         match self.holds:
             case "items":
                 return
-            case "halves":  # under the id of its first half
-                self._keep([{**rest, **{name: id for name, id in self._half.items() if name == "messageId"}}])
+            case "halves" if self._half:  # under the id of its first half
+                half, self._half = self._half, {}
+                self._keep([{**rest, **{name: id for name, id in half.items() if name == "messageId"}}])
             case "finished":
                 self._open.append(chunk)
             case "doubled" if attempt:
