@@ -165,6 +165,17 @@ def test_what_goes_on_where_a_text_was_cut_off_is_said_from_its_beginning() -> N
     assert beyond(["First. The whole answer."], Written(1, "First."), HALF) == [Beyond(0, "The whole answer.")]
 
 
+def test_a_text_that_broke_off_and_was_cut_off_once_more_when_it_was_begun_again_is_said_from_its_beginning() -> None:
+    attempt, begun_again = Written(1, "The whole answer is for"), Written(2, "The whole", cut=True)
+    assert beyond([WHOLE.text], attempt, begun_again) == [Beyond(0, WHOLE.text)]
+    assert beyond(["Look.", WHOLE.text], Written(3, "Look."), attempt, begun_again)[1] == Beyond(1, WHOLE.text)
+    # The first of two texts is no attempt at the second because that begins in the same words.
+    joined = "It is on, I think.It is off, I think."
+    assert beyond([joined], Written(1, "It is on, I think."), Written(2, "It is", cut=True)) == [
+        Beyond(0, "It is off, I think.")
+    ]
+
+
 def test_what_follows_a_text_that_was_shown_whole_is_all_that_is_new() -> None:
     assert beyond(["Look. It is 42."], Written(1, "Look.")) == [Beyond(0, "It is 42.")]
     assert beyond(["Look.It is 42.Bye."], Written(1, "Look."), Written(2, "It is 42.")) == [Beyond(0, "Bye.")]

@@ -211,8 +211,8 @@ def compare(messages: Mapping[int, str], written: Sequence[Written]) -> dict[int
 
     White space decides nothing. A message may be one text, a part of one, or several of them in a row; the history
     need not tell them all, and may break off in any. Where a message goes on behind a text that was cut off, it is said
-    anew, from the beginning of that one. And it may hold the attempts at a text that was written to its end, in front
-    of that: some agents store all that they streamed.
+    anew, from the beginning of that one; so it is where it goes on behind an attempt that was begun again. And it may
+    hold the attempts at a text that was written to its end, in front of that: some agents store all that they streamed.
     """
     texts = _Texts(written)
     whole = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
@@ -287,6 +287,8 @@ class _Texts:
     def _without_row(self, text: str) -> str:
         """What of a message stands behind the texts that it begins with."""
         row, form = self._row(bare(text)), bare(text)
+        if self._take_attempts(form):
+            return text
         size = sum(len(self._left(n)) for n in row)
         if row and size < len(form) and self.written[row[-1]].cut:  # it goes on there
             n = row.pop()
@@ -298,6 +300,23 @@ class _Texts:
         for n in row:
             self.told[n] = len(self.forms[n])
         return _split(text, size)[1]
+
+    def _take_attempts(self, form: str) -> bool:
+        """Whether the message is a text that broke off, was begun again, and was cut off in that: it is said anew.
+
+        The first attempt looks like a text of its own, since the agent went on under another id.
+        """
+        for n, again in enumerate(self.forms):
+            if self.told[n] or not self.written[n].cut or len(again) < FEW or not form.startswith(again):
+                continue
+            first = self.forms[n - 1] if n and not (self.told[n - 1] or self.written[n - 1].cut) else ""
+            if not first.startswith(again) or not form.startswith(first):
+                continue
+            rest = form[len(first) :]
+            if not (rest.startswith(again) or again.startswith(rest)):  # else it holds the two, one behind the other
+                self.told[n - 1], self.told[n] = len(first), len(again)
+                return True
+        return False
 
     def _begins(self, rest: str, row: Sequence[int]) -> bool:
         """Whether a text that is not in the row begins so."""
