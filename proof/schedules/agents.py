@@ -15,6 +15,8 @@ What it does with its n-th prompt in a room is a script of the plan: a list of s
     {"both": k}              two of them at the same time
     {"denied": k}            a send_message that it announces and never makes
     {"repeat": -1}           the text of the last `send` as a block; with "tail" it goes on behind it
+    {"unseen": k}            an answer of which nothing is seen
+    {"unclosed": k}          a text in a block that is addressed to its home, and is never closed
     {"aside": -1}            the text of the last `send` as a block that is addressed to "side"
     {"note": what}           what is no answer: its title, what it used, an empty chunk, a warning of its adapter
     {"wait": seconds}        it tells nothing
@@ -44,7 +46,7 @@ from typing import Any
 
 from proof.schedules import memories
 from proof.schedules.calling import McpProcess
-from proof.schedules.deeds import Deeds, text_of
+from proof.schedules.deeds import UNSEEN, Deeds, text_of
 from proof.schedules.told import Disk, Permit, Prompted, Told
 from proof.schedules.wires import Outside, Pipe
 from semel.gateway.ports import Answered, Died, Launch, Signal, Update
@@ -295,6 +297,11 @@ class Process(Deeds):
                 sent = [told.text for told in one.told if told.how == "send"]
                 if sent:
                     await self._aside(one, sent[step["aside"]])
+            case "unseen":
+                self.disk.kept.append(UNSEEN)
+                await self.emit(self._chunk(UNSEEN))
+            case "unclosed":
+                await self._leave_unclosed(one, self.words_of(one, f"unclosed{step['unclosed']}"))
             case "broken":
                 await self._broken(one, step)
             case "think":

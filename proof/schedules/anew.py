@@ -1,4 +1,4 @@
-"""Answers that are begun anew, by agents that keep nothing of what they said (Laws 4 and 5).
+"""Answers that are begun anew, and odd ones, by agents that keep nothing of what they said (Laws 4, 5, 6 and 12).
 
 An agent dies behind a text that nobody may lose, and is asked once more: it says that text again, and once more behind
 a tool call, in the same words. The first of these is the copy of what was said before, the second is an utterance of
@@ -28,6 +28,17 @@ def add_repeats(chance: random.Random, shape: Json, actions: list[Json]) -> None
     for _ in range(chance.choice((0, 1, 2))):
         when = {"told": chance.randint(1, 30)}
         actions.append({"do": "crash", "when": when, "down": round(0.5 + chance.random(), 3)})
+
+
+def add_odd_answers(chance: random.Random, shape: Json, actions: list[Json]) -> None:
+    """In a few scripts: an answer of which nothing is seen, and one that stands in a block which is never closed. What
+    stands in a block is read where there is another place to write to."""
+    if shape["agent"]["memory"] != "new":
+        return
+    odd: list[Json] = [{"unseen": 0}, *([{"unclosed": 0}] if shape["side"] else [])]
+    for script in [one for one in actions if one["do"] == "script"]:
+        if chance.random() < 0.08:
+            script["steps"] = [chance.choice(odd)]
 
 
 def _cut_off(chance: random.Random) -> list[Json]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Protocol
 
+from proof.schedules.deeds import UNSEEN
 from semel.ledger.reserve import REASONS
 
 Json = dict[str, Any]
@@ -76,6 +77,8 @@ def unanswered(rows: Rows) -> Iterator[str]:
 def _is_seen(rows: Rows, entry: Json, home: str | None, parts: dict[int, list[Json]]) -> bool:
     more, claim = json.loads(entry["more"] or "{}"), rows.claims.get(entry["claim"])
     if entry["role"] not in ("agent", "notice") or "to" in more or more.get("kind") in ("reaction", "edit", "refused"):
+        return False
+    if not entry["text"].strip(UNSEEN):
         return False
     if home is None or home.partition(":")[0] not in rows.platforms:
         return True

@@ -30,6 +30,8 @@ OUTPUTS = ("once", "none", "never ends", "replaced", "grows", "renamed", "update
 CALLS = ("first", "its own id", "behind it")
 """Where a permission request stands: behind the call it is about, or before that is announced (gemini, codex-zed); or
 it is about a call that nothing else tells of (hermes, deepagents)."""
+UNSEEN = "\u200b\u2060"
+"""A text whose characters have no shape: whoever gets it sees nothing."""
 NOTES_TOLD = ("title", "usage", "empty", "warning", "queued")
 WORDS = (
     "amber", "basalt", "cedar", "delta", "ember", "fjord", "garnet", "harbor",
@@ -106,6 +108,15 @@ class Deeds:
         one.told.append(told)
         self._message += 1
         chunk = self._chunk(f'<message to="side">{text}</message>')
+        await self.emit(chunk)
+        told.whole = True
+        self.past.end_text(chunk, chunk)
+
+    async def _leave_unclosed(self, one: Prompted, text: str) -> None:
+        told = Told(text, "block")
+        one.told.append(told)
+        self._message += 1
+        chunk = self._chunk(f'<message to="home">{text}')
         await self.emit(chunk)
         told.whole = True
         self.past.end_text(chunk, chunk)

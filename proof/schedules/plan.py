@@ -85,6 +85,7 @@ def make(seed: int) -> Plan:
     _add_rarities(random.Random(f"rare {seed}"), actions)
     endings.add_deaths(random.Random(f"endings {seed}"), shape, actions)
     anew.add_repeats(random.Random(f"anew {seed}"), shape, actions)
+    anew.add_odd_answers(random.Random(f"odd {seed}"), shape, actions)
     _retell(random.Random(f"again {seed}"), shape, actions)
     return Plan(seed, shape, tuple(actions))
 
