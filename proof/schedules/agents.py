@@ -299,6 +299,7 @@ class Process(Deeds):
                     await self._aside(one, sent[step["aside"]])
             case "unseen":
                 self.disk.kept.append(UNSEEN)
+                self._message += 1
                 await self.emit(self._chunk(UNSEEN))
             case "unclosed":
                 await self._leave_unclosed(one, self.words_of(one, f"unclosed{step['unclosed']}"))
