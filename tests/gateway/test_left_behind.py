@@ -61,7 +61,7 @@ async def chat(
     path: Path, narration: Any = "last", safety: Safety = Safety.IDEMPOTENT, stream: bool = False, **more: Any
 ) -> AsyncIterator[Chat]:
     platform = Platform(folds=safety is Safety.IDEMPOTENT)
-    channels = {"chat": FakeChannel("chat", safety, platform)}
+    channels = {"chat": FakeChannel("chat", safety, platform, deletes=stream)}
     settings = {"chat": ChannelSettings("chat", "fake", narration=narration, stream=stream)}
     env = {"SEMEL_DEMO_LOG": str(path / "prompts")}
     async with World(path, channels=channels, channel_settings=settings, env=env, **more) as w:
@@ -208,3 +208,40 @@ async def test_a_text_behind_which_the_agent_remembers_another_leaves_where_all_
         said = [e["text"] for e in entries if e["role"] == "agent" and not e.get("superseded")]
         assert said == ["One, seen.", "Two, unseen."]
         await c.w.balanced()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_all_that_a_block_said_at_home_leaves_where_its_agent_died_in_it(tmp_path: Path, stream: bool) -> None:
+    block = {"text": 'Your report is ready. <message to="mail">For the mail.</message> The total is', "chunks": 9}
+    async with chat(tmp_path, stream=stream, destinations=destination("mail", "m")) as c:
+        await c.ask(script({"tool": "look"}, block, {"sleep": 0.2}, {"die": 9}, resume=NOTHING))
+        assert [text.strip() for text in _shown(c)] == ["Your report is ready.", "The total is"]
+        await c.w.balanced()
+
+
+CUT = "Juniper grove thistle number"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_beginning_of_what_was_shown_is_no_text_where_its_agent_dies_in_it_again(
+    tmp_path: Path, stream: bool
+) -> None:
+    begins = [{"text": CUT, "chunks": 5}, {"sleep": 0.2}, {"die": 9}]
+    again = [{"text": CUT[:12], "chunks": 2}, {"sleep": 0.2}, {"die": 9}]
+    async with chat(tmp_path, stream=stream) as c:
+        await c.ask(script({"tool": "look"}, *begins, resume=[again, NOTHING]))
+        assert _shown(c) == [CUT]
+        await c.w.balanced()
+
+
+def _shown(c: Chat) -> list[str]:
+    """What the chat shows when its edits are done."""
+    shown: dict[str, str] = {}
+    for post in c.platform.log:
+        if post.kind == "edit":
+            shown[str(post.target)] = post.text
+        elif post.kind == "delete":
+            shown.pop(str(post.target), None)
+        else:
+            shown[post.id] = post.text
+    return list(shown.values())

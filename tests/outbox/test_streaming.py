@@ -420,6 +420,24 @@ async def test_what_was_seen_of_a_lost_attempt_stays_unless_it_is_said_again(
         assert "the person saw it while you wrote it: 'Let me see.'" in log.read_text()
 
 
+async def test_what_is_seen_longer_in_an_attempt_that_is_lost_too_counts_once(tmp_path: Path) -> None:
+    channel = chat()
+    board = Board(channel.platform)
+    steps = [{"tool": "look"}, "It is 42", {"wait": str(tmp_path / "one")}, {"die": 9}]
+    again = ["It is 42.", {"wait": str(tmp_path / "two")}, {"die": 9}]
+    async with world(tmp_path, channel) as w:
+        await asked(w, channel, script(*steps, resume=[again, ["Or is it?"]]))
+        await seen(lambda: board.messages() == ["It is 42 …"])
+        (tmp_path / "one").touch()
+        await seen(lambda: board.messages() == ["It is 42. …"])
+        (tmp_path / "two").touch()
+        await still(w)
+        await until(lambda: _all(w, "sent", "rejected", "dropped"))
+        assert board.messages() == ["It is 42.", "Or is it?"]
+        said = [e["text"] for e in await w.entries(ROOM) if e["role"] == "agent" and not e.get("superseded")]
+        assert said == ["It is 42.", "Or is it?"]
+
+
 async def test_text_that_is_cut_for_a_preview_fits() -> None:
     for unit in ("char", "utf16", "byte"):
         for size in (8, 20, 100):

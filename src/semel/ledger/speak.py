@@ -196,7 +196,7 @@ def _original_of_cut(tx: Tx, caller: Caller, what: Say, digest: bytes) -> int | 
         )
         if original is not None:
             return original
-    if not what.home or caller.turn_how not in ("restart", "recall"):
+    if not what.home or caller.turn_how == "start":
         return None
     shown = (c for c in claims if c.how == "recovery" and c.dest is None and c.turn != caller.turn)
     return next((c.id for c in shown if begins(what.text, c.text)), None)  # what an attempt showed before it was lost
@@ -306,14 +306,16 @@ def _supersede_lost(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
     history may hold more of it than was shown.
     """
     from_history = what.how == "recovery" and what.shown is None
-    if not (what.how == "block" or from_history) or not what.home or caller.turn_how == "start":
-        return
+    if (what.how == "block" or from_history) and what.home and caller.turn_how != "start":
+        supersede_beginnings(tx, caller, what.text, what.dest, claim)
+
+
+def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, claim: int) -> None:
+    """What earlier attempts were cut off in, and this claim's text begins with, counts once."""
     for lost in tx.all("claims_of_root", root=caller.root):
-        mine = lost.seq is not None and lost.session == caller.session and lost.id != claim
-        earlier = lost.turn != caller.turn or (
-            lost.how == "recovery" and lost.dest == what.dest
-        )  # as its history had it
-        if mine and earlier and bare(what.text).startswith(bare(lost.text)) and _cut_off(tx, lost):
+        mine = lost.seq is not None and lost.session == caller.session and lost.id < claim
+        earlier = lost.turn != caller.turn or (lost.how == "recovery" and lost.dest == dest)  # as its history had it
+        if mine and earlier and bare(text).startswith(bare(lost.text)) and _cut_off(tx, lost):
             entries.set_entry(tx, caller.session, lost.seq, superseded=True, tell=False)
 
 

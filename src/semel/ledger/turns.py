@@ -352,17 +352,25 @@ def close_entries(tx: Tx, session: int, number: int) -> None:
     live = tx.all("entries_live", session=session)
     turn = tx.one("turn_get", id=number)
     assert turn is not None
+    first = None
     for e in live:
         text = entries.shown_text(tx, session, e.seq)
-        claim = tx.value(
-            "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
-            spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
-            outcome="said", reason="shown before its turn ended", echo_of=None, seq=e.seq, at=tx.now,
+        claim = int(
+            tx.value(
+                "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
+                spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
+                outcome="said", reason="shown before its turn ended", echo_of=None, seq=e.seq, at=tx.now,
+            )
         )  # fmt: skip
-        first = tx.value("block_of_file_before", session=session, seq=e.seq, turn=turn.id)
-        if first is not None:
-            tx.run("claim_part_of", id=int(claim), first=first)
-        entries.set_entry(tx, session, e.seq, text=text, live=False, partial=True, claim=int(claim), tell=True)
+        before = tx.value("block_of_file_before", session=session, seq=e.seq, turn=turn.id)
+        first = first if before is None else int(before)
+        if first is None:
+            first = claim
+        else:  # what a block has said around text for another place ends together
+            tx.run("claim_part_of", id=claim, first=first)
+        entries.set_entry(tx, session, e.seq, text=text, live=False, partial=True, claim=claim, tell=True)
+        if turn.id != turn.root:
+            speak.supersede_beginnings(tx, speak.Caller(session, "", turn.id, turn.root), text, None, claim)
 
 
 def close_reserved(tx: Tx, session: Row, root: int | None) -> None:

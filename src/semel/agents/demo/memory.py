@@ -62,6 +62,9 @@ class Memory:
             return None
         steps: list[Any] = json.loads(self._resume.read_text())
         self._resume.unlink()
+        if steps and isinstance(steps[0], list):  # those of each prompt to come
+            steps, *later = steps
+            self.set_resume(later or None)
         return steps
 
     def attempt(self, script: Json) -> int:

@@ -4,7 +4,8 @@ A script is a list of steps, or {"steps": [...]}, with, if wanted:
 
     "attempts": [[...], [...]]   steps for the first, second ... time this script is begun, counted across
                                  restarts (the last list serves all later times); "name" names the count
-    "resume": [...]              steps for the next prompt of the session that brings no script of its own
+    "resume": [...]              steps for the next prompt of the session that brings no script of its own; or lists of
+                                 steps, for the next ones
     "stop": "max_tokens"         the stop reason; default "end_turn"
     "meta": {...}                the response's `_meta`
 
