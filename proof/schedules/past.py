@@ -52,7 +52,8 @@ def _asked_by(text: str, prompts: Sequence[Prompted]) -> str | None:
 
 def _told_twice(lines: list[tuple[str, str, str]], prompts: Sequence[Prompted]) -> Iterator[str]:
     """A text that was said to its end, and what an attempt had begun to say of it: no more of them than were said.
-    Where each attempt was cut off in it, what each had shown stands."""
+    Where each attempt was cut off in it, what each had shown stands. And what an attempt that a later prompt joined
+    says once more is no echo of what was said before that (Law 5)."""
     told = [[one.text for one in prompt.told] for prompt in prompts]
     known = {text for texts in told for text in texts}
     said = [text for role, _, text in lines if role == "agent"]
@@ -60,8 +61,16 @@ def _told_twice(lines: list[tuple[str, str, str]], prompts: Sequence[Prompted]) 
         same = [
             text for text in said if text == whole or (whole.startswith(text) and not _is_another(text, whole, known))
         ]
-        if len(same) > max([1, *(texts.count(whole) for texts in told)]):
+        by = [n for n, texts in enumerate(told) if whole in texts]
+        again = sum(told[n].count(whole) for n in by[1:] if _is_joined(prompts[n], prompts))
+        if len(same) > max([1, *(texts.count(whole) for texts in told)]) + again:
             yield f"law 4: an agent is told {whole!r} {len(same)} times: {same}"
+
+
+def _is_joined(one: Prompted, prompts: Sequence[Prompted]) -> bool:
+    """Whether the next prompt of its process was steered into its turn."""
+    behind = [other for other in prompts if other.spawn == one.spawn and other.n > one.n]
+    return bool(behind) and behind[0].steered
 
 
 def _is_another(text: str, whole: str, known: Collection[str]) -> bool:
