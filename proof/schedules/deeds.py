@@ -108,6 +108,7 @@ class Deeds:
         one.told.append(told)
         self._message += 1
         chunk = self._chunk(f'<message to="side">{text}</message>')
+        self.past.begin_text(chunk)
         await self.emit(chunk)
         told.whole = True
         self.past.end_text(chunk, chunk)
@@ -117,6 +118,7 @@ class Deeds:
         one.told.append(told)
         self._message += 1
         chunk = self._chunk(f'<message to="home">{text}')
+        self.past.begin_text(chunk)
         await self.emit(chunk)
         told.whole = True
         self.past.end_text(chunk, chunk)

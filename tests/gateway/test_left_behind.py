@@ -245,3 +245,27 @@ def _shown(c: Chat) -> list[str]:
         else:
             shown[post.id] = post.text
     return list(shown.values())
+
+
+async def test_the_text_with_which_the_agents_history_ends_is_the_answer(tmp_path: Path) -> None:
+    """The attempt before was cut off in another, behind the same text."""
+    fails = [{"text": "One.", "message": "a"}, {"text": "Two", "message": "b"}, UNAVAILABLE]
+    ends = [{"text": "One.", "message": "c"}, {"save": "end"}, {"sleep": 0.2}, {"die": 9}]
+    async with chat(tmp_path) as c:
+        assert await c.ask(script(attempts=[fails, ends])) == ["One."]
+        await c.w.balanced()
+
+
+async def test_the_answer_of_a_history_is_said_anew_where_what_was_written_behind_it_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.gateway.ends.LONG", 0.05)
+    fails = [{"text": "One.", "message": "a"}, {"text": "Two.", "message": "b"}, UNAVAILABLE]
+    ends = [{"text": "One.", "message": "c"}, {"save": "end"}, {"sleep": 0.2}, {"die": 9}]
+    async with chat(tmp_path, agent={"attempts": 3}) as c:
+        posts = await c.ask(script(attempts=[fails, ends]))
+        assert [text for text in posts if "It is tried again" not in text] == ["Two.", "One."]
+        said = [e["text"] for e in await c.w.entries(KEY) if e["role"] == "agent" and not e.get("superseded")]
+        assert said == ["Two.", "One."]
+        await c.w.balanced()

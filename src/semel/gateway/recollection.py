@@ -61,11 +61,12 @@ class LostAttempts:
 @dataclass
 class Recollection:
     """`ops` to be shown. `slots` are theirs, one for each text; `whole`: claims of what was shown and is remembered in
-    the same words."""
+    the same words; `answer`: the claim of that with which the turn is known to have ended."""
 
     ops: list[show.Op] = field(default_factory=list)
     slots: set[int] = field(default_factory=set)
     whole: set[int] = field(default_factory=set)
+    answer: int | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def recollect(
             out.ops.append(show.Block(slot, (one.say,)))
         elif (found := beyond[n]).whole is not None:
             out.whole.add(found.whole)
+            out.answer = found.whole if ended and n == max(homes) else None
             if found.whole in cut and n < len(told) - 1:
                 out.ops += _end_text(slot, _say_home(one.text, begun, places, quiet, one, False))
         elif found.rest.strip():

@@ -52,6 +52,7 @@ class Run:
         self.live = live
         self.fence = Fence(begun.session, begun.turn, begun.epoch)
         self.how: law.How = "start"
+        self.answer: int | None = None  # the claim of a lost attempt with which the agent's history ends
         self.remembered: frozenset[int] = frozenset()  # claims of lost attempts that the agent remembers in these words
         self.names = deps.places.names(begun.key)
         self.stopped: Stop | None = None  # a person stopped it
@@ -377,6 +378,7 @@ class Run:
             self.deps.kick()
         fresh = {claim for slot, claim in self.slots.claims.items() if slot in found.slots}
         self.remembered = frozenset(found.whole | fresh)
+        self.answer = found.answer
 
     async def recall(self) -> None:
         """Law 9: the agent's history holds the complete answer: the turn is finished from it, not asked again."""
@@ -434,7 +436,7 @@ class Run:
         held = self.corrections.notice(self.speech.problems, self.begun.home) if event == "answered" else None
         last = show.End(
             event, end.stop, end.error, upto, closing, legs, ending, held, bool(self.speech.problems),
-            stopped=self.stopped, remembered=self.remembered,
+            stopped=self.stopped, remembered=self.remembered, answer=self.answer,
         )  # fmt: skip
         self.slots, due = await self.deps.record.write(show.finish, self.fence, self.caller(), ops, self.slots, last)
         return due

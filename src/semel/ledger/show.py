@@ -9,7 +9,7 @@ from typing import Any
 from semel.law import turn as law
 from semel.law.requests import numbers_from
 from semel.ledger import entries, evidence, requests, reserve, sessions, speak, turns
-from semel.ledger.cutting import Leg
+from semel.ledger.cutting import Leg, cut_claim, is_local
 from semel.ledger.evidence import Evidence
 from semel.ledger.sql import Row, Tx
 from semel.ledger.utterances import find_last_text, list_of_root
@@ -222,18 +222,11 @@ class _Apply:
         if claim is not None and made.outcome in ("said", "echo"):
             self.claims[op.slot] = claim
         if made.outcome == "echo" and not op.partial:
-            self._is_whole(made.echo_of)
+            _mark_whole(self.tx, made.echo_of)
         if made.seq is not None:
             self.entries[op.slot] = made.seq
             if op.partial:
                 entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=op.tell)
-
-    def _is_whole(self, claim: int | None) -> None:
-        """What a failed attempt was cut off in was said again in the same words: it was all of it."""
-        for place in self.tx.all("entries_of_claim", claim=claim):
-            entry = self.tx.one("entry_get", session=place.session, seq=place.seq)
-            if entry is not None and entry.partial:
-                entries.set_entry(self.tx, place.session, place.seq, partial=False, tell=False)
 
     def _close_unsaid(self, shown: int, partial: bool) -> None:
         """Shown, and then nothing of it was said: it stays what it was, and has its claim (Law 6)."""
@@ -343,7 +336,7 @@ class End:
     `held` is one of them, unless the agent said something else when it was asked to correct its text.
     `stopped`: who cancelled it.
     `remembered`: claims of cut-off texts that its agent remembers in these words. If it says nothing more, the last of
-    them was its answer, whole.
+    them was its answer, whole. `answer`: the claim of the one with which its history ends.
     """
 
     event: law.Event
@@ -357,6 +350,7 @@ class End:
     held_again: bool = False  # it was held back after the agent was asked to correct it, or was not asked
     stopped: turns.Stop | None = None
     remembered: frozenset[int] = frozenset()
+    answer: int | None = None
 
 
 def finish(
@@ -451,6 +445,8 @@ def _deliver_behind(tx: Tx, session: Row, caller: speak.Caller, end: End) -> int
     lost_before = caller.root is not None and caller.turn != caller.root
     if not lost_before or tx.value("says_at_home", turn=caller.turn, home=session.home):
         return None
+    if end.answer is not None:
+        return _deliver_answer(tx, session, caller, end.answer)
     last = find_last_text(list_of_root(tx, int(caller.root or 0), session.home))
     if last is None:
         return None
@@ -458,6 +454,33 @@ def _deliver_behind(tx: Tx, session: Row, caller: speak.Caller, end: End) -> int
         entries.set_entry(tx, session.id, last.seq, partial=False, tell=False)
     leaves = last.fate in ("unsent", "seen")
     return last.claim if leaves and speak.deliver_block(tx, session, last.claim) is not None else None
+
+
+def _deliver_answer(tx: Tx, session: Row, caller: speak.Caller, claim: int) -> int | None:
+    """The text with which an agent's history ends is its answer, also where an earlier attempt wrote another after it.
+
+    If that one has left, this one is said anew, behind it.
+    """
+    row = tx.one("claim_get", id=claim)
+    said = tx.one("claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row
+    if said is None or said.outcome != "said":
+        return None
+    _mark_whole(tx, said.id)
+    if is_local(session.home) or tx.value("part_first", claim=said.id) is not None:
+        return None
+    left = speak.deliver_block(tx, session, claim)
+    if left is None:
+        legs = cut_claim(tx, session, said)
+        left = speak.say(tx, caller, speak.Say("recovery", said.text, session.home, legs=legs)).claim
+    return left
+
+
+def _mark_whole(tx: Tx, claim: int | None) -> None:
+    """What a failed attempt was cut off in was said again in the same words: it was all of it."""
+    for place in tx.all("entries_of_claim", claim=claim):
+        entry = tx.one("entry_get", session=place.session, seq=place.seq)
+        if entry is not None and entry.partial:
+            entries.set_entry(tx, place.session, place.seq, partial=False, tell=False)
 
 
 def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:
