@@ -176,6 +176,13 @@ def test_a_text_that_broke_off_and_was_cut_off_once_more_when_it_was_begun_again
     ]
 
 
+def test_a_text_that_ended_inside_a_word_and_was_never_seen_to_be_begun_again_is_said_from_its_beginning() -> None:
+    assert beyond([WHOLE.text], Written(1, "The whole answer is for")) == [Beyond(0, WHOLE.text)]
+    assert beyond(["Look closely here.And then there."], Written(1, "Look closely here.")) == [
+        Beyond(0, "And then there.")
+    ]
+
+
 def test_what_follows_a_text_that_was_shown_whole_is_all_that_is_new() -> None:
     assert beyond(["Look. It is 42."], Written(1, "Look.")) == [Beyond(0, "It is 42.")]
     assert beyond(["Look.It is 42.Bye."], Written(1, "Look."), Written(2, "It is 42.")) == [Beyond(0, "Bye.")]

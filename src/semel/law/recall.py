@@ -290,7 +290,8 @@ class _Texts:
         if self._take_attempts(form):
             return text
         size = sum(len(self._left(n)) for n in row)
-        if row and size < len(form) and self.written[row[-1]].cut:  # it goes on there
+        if row and size < len(form) and (self.written[row[-1]].cut or self._is_torn(row[-1], text, size)):
+            # it goes on there
             n = row.pop()
             size -= len(self._left(n))
             if not row and self.told[n]:
@@ -300,6 +301,11 @@ class _Texts:
         for n in row:
             self.told[n] = len(self.forms[n])
         return _split(text, size)[1]
+
+    def _is_torn(self, n: int, text: str, size: int) -> bool:
+        """Whether the text that was written last breaks off inside a word of the message: an attempt at it, whose end
+        the gateway saw, and not that it was begun again."""
+        return n == len(self.forms) - 1 and len(self._left(n)) >= LEAST and not _parts(text, size)
 
     def _take_attempts(self, form: str) -> bool:
         """Whether the message is a text that broke off, was begun again, and was cut off in that: it is said anew.
