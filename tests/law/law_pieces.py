@@ -10,8 +10,12 @@ from semel.law.markup import Piece, Reader, Said
 def read(chunks: Iterable[str], names: tuple[str, ...] = ("a", "b"), addressed: bool = True) -> list[Piece]:
     reader = Reader(addressed, names)
     pieces = [piece for chunk in chunks for piece in reader.feed(chunk)]
+    return joined([*pieces, *reader.end()])
+
+
+def joined(pieces: Iterable[Piece]) -> list[Piece]:
     out: list[Piece] = []
-    for piece in [*pieces, *reader.end()]:
+    for piece in pieces:
         last = out[-1] if out else None
         same = isinstance(last, Said) and last.dest is None and not last.final
         if isinstance(piece, Said) and isinstance(last, Said) and piece.dest is None and same:

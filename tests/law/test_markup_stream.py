@@ -10,9 +10,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_pieces import read
+from law_pieces import joined, read
 
-from semel.law.markup import Problem, Reader, Said
+from semel.law.markup import Handed, Piece, Problem, Reader, Said
 from semel.law.tags import SPAN, TAG
 
 BITS = [
@@ -33,10 +33,33 @@ def test_chunks_never_change_what_a_block_says(text: str, where: list[int]) -> N
     assert read(list(text)) == whole
 
 
+@given(TEXT, st.lists(st.integers(0, 200), max_size=3), st.lists(st.integers(0, 200), max_size=12))
+@settings(max_examples=400, deadline=None)
+def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], where: list[int]) -> None:
+    places = sorted(at % (len(text) + 1) for at in files)
+
+    def pieces(edges: list[int]) -> list[Piece]:
+        reader = Reader(True, ("home", "a", "b"))
+        found: list[Piece] = []
+        for lo, hi in pairwise(sorted({0, len(text), *places, *edges})):
+            for n in [n for n, at in enumerate(places) if at == lo]:
+                found += reader.hand(n)
+            found += reader.feed(text[lo:hi])
+        for n in [n for n, at in enumerate(places) if at == len(text)]:
+            found += reader.hand(n)
+        return joined([*found, *reader.end()])
+
+    whole = pieces([])
+    assert pieces([at % (len(text) + 1) for at in where]) == whole == pieces(list(range(len(text))))
+    told = [piece.file for piece in whole if isinstance(piece, Handed)]
+    held = [one for piece in whole if isinstance(piece, Problem) for one in piece.files]
+    assert len({*told, *held}) == len(told) + len(held), "each at one place only"
+
+
 @given(TEXT)
 @settings(max_examples=400)
 def test_nothing_but_tags_and_white_space_is_ever_lost(text: str) -> None:
-    given_back = Counter("".join(piece.text for piece in read([text])))
+    given_back = Counter("".join(piece.text for piece in read([text]) if not isinstance(piece, Handed)))
     wanted = Counter("".join(TAGS.sub("", text).split()))
     assert wanted <= given_back
 

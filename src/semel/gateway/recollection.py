@@ -7,13 +7,14 @@ only the agent's memory has become rows, too: they had started, so their turn is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from semel.gateway.places import HOME, Place, Places
+from semel.gateway.speech import say_file_elsewhere
 from semel.gateway.viewing import Output
 from semel.law import recall
-from semel.law.markup import Problem, Reader, Said
+from semel.law.markup import Handed, Problem, Reader, Said
 from semel.law.stream import Item
 from semel.law.stream.attachment import AgentFile
 from semel.law.stream.evidence import bare
@@ -71,7 +72,7 @@ class Recollection:
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of a message of the past: text or a `file` for home, or (`say`) text for another place. `closed`: its
+    """One part of a message of the past: text or a `file` for home, or (`say`) either for another place. `closed`: its
     markup says where it ended. `block`: the number of the block it stands in."""
 
     text: str
@@ -91,10 +92,14 @@ def recollect(
     items = lost.remembered.items
     told: list[_Part | Item] = []
     held = [one.text for one in lost.blocks if one.refused]
-    for block, item in zip(_number_blocks(items), items, strict=True):
-        parts = [] if item.kind == "tool" else _read_parts(item.text, begun, places, names, held)
-        parts += [_Part("", file=file) for file in _files_of(item)]
-        told += [item] if item.kind == "tool" else [replace(part, block=block) for part in parts]
+    for block, run in _join_split(zip(_number_blocks(items), items, strict=True)):
+        if run[0].kind == "tool":
+            told += run
+            continue
+        said: list[str | AgentFile] = []
+        for item in run:
+            said += [item.text, *_files_of(item)]
+        told += [replace(part, block=block) for part in _read_parts(said, begun, places, names, held)]
     # What a tool sent is no text of the agent: one that equals it is its echo, and any other is said (Law 5).
     written = [recall.Written(one.claim, one.text, one.cut) for one in lost.blocks if one.home]
     by_tool = [bare(one.text) for one in lost.said if one.home and one.how == "tool" and one.fate != "failed"]
@@ -109,7 +114,7 @@ def recollect(
         slot = FIRST_SLOT - n
         if isinstance(one, Item):
             out.ops += _open_call(slot, one) if one in unknown else []
-        elif one.file is not None:
+        elif one.file is not None and one.say is None:
             if (content := one.file.id or one.file.uri) not in kept:
                 kept.add(str(content))
                 first = firsts.setdefault(one.block, slot)
@@ -135,8 +140,12 @@ def recollect(
     return out
 
 
-def _read_parts(text: str, begun: Begun, places: Places, names: Sequence[str], held: Sequence[str] = ()) -> list[_Part]:
-    """What a message of the past says, part by part. What was held back in it has reached nobody, and does not now.
+def _read_parts(
+    said: Sequence[str | AgentFile], begun: Begun, places: Places, names: Sequence[str], held: Sequence[str] = ()
+) -> list[_Part]:
+    """What a message of the past says, part by part: its text, with the files where they stood in it.
+
+    What was held back in it has reached nobody, and does not now.
 
     `held`: the texts that were held back. A history that joins blocks lets a tag that was never closed take in the
     blocks behind it, too: those are read by themselves.
@@ -144,20 +153,26 @@ def _read_parts(text: str, begun: Begun, places: Places, names: Sequence[str], h
     reader = Reader(bool(names), (HOME, *names, *([begun.home] if begun.home else [])))
     out: list[_Part] = []
     stretch: list[str] = []
-    for piece in (*reader.feed(text), *reader.end(), Said(None, "", final=True)):
+    pieces = [piece for one in said for piece in (reader.feed(one) if isinstance(one, str) else reader.hand(one))]
+    for piece in (*pieces, *reader.end(), Said(None, "", final=True)):
         if isinstance(piece, Said) and piece.dest is None:
             stretch.append(piece.text)
         if stretch and (not isinstance(piece, Said) or piece.dest is not None or piece.final):
             out += [_Part(joined)] if (joined := "".join(stretch)).strip() else []
             stretch = []
-        if isinstance(piece, Said) and piece.dest is not None:
+        if isinstance(piece, Handed):
+            place = places.resolve(begun.key, begun.home, piece.dest)
+            at_home = place.home or piece.dest in (None, HOME)
+            say = None if at_home else say_file_elsewhere(piece.file.row(), place, begun.key, places)
+            out.append(_Part("", say, True, piece.file))
+        elif isinstance(piece, Said) and piece.dest is not None:
             place = places.resolve(begun.key, begun.home, piece.dest)
             at_home = place.home or piece.dest == HOME
             out.append(_Part(piece.text, None if at_home else _say_elsewhere(piece, place, begun, places), True))
         elif isinstance(piece, Problem) and (behind := _behind(piece.text, held)):
-            out += _read_parts(behind, begun, places, names, held)
+            out += _read_parts([behind], begun, places, names, held)
         elif isinstance(piece, Problem) and piece.to == HOME:
-            out.append(_Part(piece.text))
+            out += [_Part(piece.text), *(_Part("", file=file) for file in piece.files)]
     return out
 
 
@@ -178,6 +193,19 @@ def _number_blocks(items: Sequence[Item]) -> list[int]:
         message = named or message
         numbers.append(number)
     return numbers
+
+
+def _join_split(items: Iterable[tuple[int, Item]]) -> list[tuple[int, list[Item]]]:
+    """The items of a history, with the number of their block: the texts that a file stands between are one message."""
+    out: list[tuple[int, list[Item]]] = []
+    for block, item in items:
+        number, run = out[-1] if out else (None, [])
+        together = number == block and "tool" not in (item.kind, run[-1].kind)
+        if together and (_files_of(item) or _files_of(run[-1])):
+            run.append(item)
+        else:
+            out.append((block, [item]))
+    return out
 
 
 def _files_of(message: Item) -> list[AgentFile]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from semel.gateway.places import HOME, Places
-from semel.law.markup import Internal, Piece, Problem, Reader, Said
+from semel.gateway.places import HOME, Place, Places
+from semel.law.markup import Handed, Internal, Piece, Problem, Reader, Said
+from semel.law.stream.attachment import AgentFile
 from semel.law.verbatim import Hold, normal
 from semel.law.visible import is_blank
 from semel.ledger import show
@@ -22,6 +23,8 @@ from semel.ledger.speak import Say
 
 PART = 1 << 32
 """The slots of a block's parts are so far apart: the fold's own numbers stay far below."""
+
+REPLACED = "the text that a file stood in was replaced by another one"
 
 
 @dataclass
@@ -62,7 +65,8 @@ class Block:
     slots: int = 0  # given to its parts so far
     fed: list[str] = field(default_factory=list)
     claimed: int = 0  # characters of it whose claims are made
-    files: list[Mapping[str, Any]] = field(default_factory=list)
+    handed: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # files, behind so many characters
+    files: list[Mapping[str, Any]] = field(default_factory=list)  # of them, those that were said at home
     spoken: list[Spoken] = field(default_factory=list)  # what it said at home, as far as it leaves together
     previewed: list[str] = field(default_factory=list)
     superseded: bool = False  # all of it comes again, in the block behind it
@@ -108,6 +112,7 @@ class Speech:
         self.problems: list[Problem] = []  # what was held back, and the agent was not asked to correct
         self.held = 0  # how much was held back at all
         self.said = 0  # claims that were made, other than problems
+        self.missing: dict[int, list[Mapping[str, Any]]] = {}  # slot of a block -> files for home without content
         self._seen: list[str] = []
         self.hold_back(self.quiet)
 
@@ -141,11 +146,15 @@ class Speech:
         for piece in pieces:
             if isinstance(piece, Internal):
                 continue
-            if isinstance(piece, Said) and piece.dest is None:
+            if isinstance(piece, Handed):
+                out += self._hand_over(block, piece.dest, piece.file)
+            elif isinstance(piece, Said) and piece.dest is None:
                 out += self._bare(block, piece)
             elif (name := _meant(piece)) is not None and self._is_home(name):
                 part = self._add_part(block, at_once=name != HOME)
                 out += self._grow_part(block, part, piece.text)
+                files = piece.files if isinstance(piece, Problem) else ()
+                out += [op for file in files for op in self._hand_over(block, name, file)]
             elif isinstance(piece, Said):
                 block.parts.append(self._elsewhere(piece))
             else:
@@ -209,11 +218,26 @@ class Speech:
         shown = {part.slot for part in old.at_home() if part.shown}
         new = self.open[slot] = Block(slot, self._reader(), old.one_message, slots=old.slots - len(old.at_home()))
         new.files, new.spoken = old.files, old.spoken
-        new.reader.feed(claimed)
+        before, at = "".join(old.fed), 0
+        new.handed = [one for one in old.handed if text.startswith(before[: one[0]])]
+        for where, file in new.handed:
+            if where <= len(claimed):
+                new.reader.feed(claimed[at:where])
+                new.reader.hand(file)
+                at = where
+        new.reader.feed(claimed[at:])
         new.fed, new.claimed = [claimed], len(claimed)
-        ops = self.grow(slot, text.removeprefix(claimed))
-        previews = [op for op in ops if isinstance(op, show.Preview) and op.slot not in shown]
-        return [*(self._replaced(new, n) for n in sorted(shown)), *previews]
+        ops, at = [], len(claimed)
+        for where, file in new.handed:
+            if where > len(claimed):
+                ops += self.grow(slot, text[at:where]) + self._pieces(new, new.reader.hand(file))
+                at = where
+        ops += self.grow(slot, text[at:])
+        for _, file in old.handed[len(new.handed) :]:  # what it stands in now, nobody knows
+            if isinstance(file.get("file"), AgentFile) and file["file"].row() not in old.files:
+                new.parts.append(self._problem(Problem("unreadable", REPLACED, "")))
+        kept = [op for op in ops if not (isinstance(op, show.Preview) and op.slot in shown)]
+        return [*(self._replaced(new, n) for n in sorted(shown)), *kept]
 
     def _replaced(self, block: Block, slot: int) -> show.Op:
         """Replace a previewed part by its new text; by an empty text if the new block has no such part."""
@@ -297,31 +321,64 @@ class Speech:
 
     # ------------------------------------------------------------ files
 
-    def attach(self, slot: int, file: Mapping[str, Any]) -> list[show.Op]:
-        """A file within a block: said for home where it stands. What was said before it is claimed first.
+    def attach(self, slot: int, named: Mapping[str, Any]) -> list[show.Op]:
+        """A file within a block: its `file`, or why it is `missing`. It goes where the text goes that it stands in."""
+        block = self.open.get(slot)
+        if block is None:
+            return []
+        block.handed.append((sum(map(len, block.fed)), named))
+        return self._pieces(block, block.reader.hand(named))
+
+    def _hand_over(self, block: Block, name: str | None, named: Mapping[str, Any]) -> list[show.Op]:
+        """A file for a destination; for home where that has no name."""
+        at_home = name is None or self._is_home(name)
+        file = named.get("file")
+        if isinstance(file, AgentFile):
+            if at_home:
+                ops = self._attach_home(block, file.row(), at_once=name not in (None, HOME))
+                if ops and name is None:  # text behind it may have come by the time it is known where it stands
+                    block.claimed = next(where for where, one in block.handed if one is named)
+                return ops
+            block.parts.append(self._file_elsewhere(name, file.row()))
+        elif at_home:
+            self.missing.setdefault(block.slot, []).append(named)
+        else:
+            why = f"a file for {name!r} cannot be sent: {named.get('missing') or 'it holds no data'}"
+            block.parts.append(self._problem(Problem("unreadable", why, "")))
+        return []
+
+    def _attach_home(self, block: Block, file: Mapping[str, Any], at_once: bool) -> list[show.Op]:
+        """A file is said at home, where it stands. What was said before it is claimed first.
 
         The same file once more in its block is a repeat that an adapter made.
         """
-        block = self.open.get(slot)
-        if block is None or file in block.files:
+        if file in block.files:
             return []
         block.files.append(file)
+        if at_once:
+            self._add_part(block, at_once)  # what was said before it leaves, too
         ops = self._claims(block, block.parts)
         self._settle_parts(block)
         if self.home is not None and self.places.narrates_all(self.home):
             block.previewed = []  # what was shown of it has its own message
         at = block.next_slot()
         follows = block.spoken[0].slot if block.spoken else None
-        ops.append(show.Block(at, (self._say_file(file),), follows=follows))
+        ops.append(show.Block(at, (self._say_file(file, at_once),), follows=follows))
         self._spoke(block, [Spoken(at, file=file)])
         return ops
 
-    def _say_file(self, file: Mapping[str, Any]) -> Say:
+    def _say_file(self, file: Mapping[str, Any], at_once: bool) -> Say:
         more = {"kind": "file", "files": [file]}
         if self.home is None:
             return Say("block", "", f"session:{self.session}", kind="file", more=more)
-        legs = self.places.carrying(self.home, self.session, file) if self.places.narrates_all(self.home) else ()
+        leaves = at_once or self.places.narrates_all(self.home)
+        legs = self.places.carrying(self.home, self.session, file) if leaves else ()
         return Say("block", "", self.home, kind="file", legs=legs, more=more)
+
+    def _file_elsewhere(self, name: str | None, file: Mapping[str, Any]) -> Say:
+        place = self.places.resolve(self.session, self.home, name)
+        self.said += place.dest is not None
+        return say_file_elsewhere(file, place, self.session, self.places)
 
     # ------------------------------------------------------------ another prompt joins the turn
 
@@ -407,6 +464,13 @@ class Speech:
         """What was previewed so far of the block that streams now, or streamed last; None: nothing was."""
         seen = self._seen
         return partial(_joined, seen, len(seen)) if seen else None
+
+
+def say_file_elsewhere(file: Mapping[str, Any], place: Place, session: str, places: Places) -> Say:
+    """A file that stood in the text for a place that is not home."""
+    legs = places.carrying(place.dest, session, file) if place.dest else ()
+    more = {"kind": "file", "files": [file]}
+    return Say("block", "", place.dest, kind="file", home=False, legs=legs, more=more, problem=place.problem)
 
 
 def _meant(piece: Piece) -> str | None:

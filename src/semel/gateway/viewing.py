@@ -72,7 +72,6 @@ class Viewing:
         self.ending = False  # the turn's last answer is there: what ends now ends with it
         self.cut = False  # and the model was not done with it
         self.seen: set[str] = set()  # kinds of what this turn's agent told so far; "queued": prose that says only that
-        self.attached: dict[int, list[Mapping[str, Any]]] = {}  # slot of a message -> what of it could not be stored
         self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
         self._redrawn: set[int] = set()  # slots whose head is to be shown anew: a line of it was written over
         self.pending: list[show.Op] = []
@@ -89,7 +88,6 @@ class Viewing:
         self.calls = {call: slot for call, slot in self.calls.items() if slot in self.kinds}
         self.turns = {call: turn for call, turn in self.turns.items() if call in self.calls}
         self.taken &= self.calls.keys()
-        self.attached = {}
         self._grown &= self.outputs.keys()
         self._redrawn &= self.outputs.keys()
 
@@ -234,7 +232,7 @@ class Viewing:
             if fields.get("superseded"):
                 self.pending += self.speech.supersede(op.id)
             if content := fields.get("content"):
-                self._attach(op.id, content[-1])
+                self.pending += self.speech.attach(op.id, content[-1])
             return
         if kind == "tool":
             self.inputs[op.id].update(fields)
@@ -262,20 +260,12 @@ class Viewing:
             partial = bool(fields.get("partial"))
             cut = self.cut or bool(fields.get("broken"))
             self.pending += self.speech.end(op.id, partial=partial, last=self.ending, cut=cut)
-            if attached := self.attached.pop(op.id, None):
-                self.pending += self._attached(attached, partial)
+            if missing := self.speech.missing.pop(op.id, None):
+                self.pending += self._attached(missing, partial)
             return
         if kind == "tool":
             self.inputs[op.id].update(fields)
         self.pending.append(show.ItemSet(op.id, _body(kind, fields), live=False))
-
-    def _attach(self, slot: int, named: Mapping[str, Any]) -> None:
-        """A file is said in its place in the block; what is none is told behind the block."""
-        file = named.get("file")
-        if isinstance(file, AgentFile):
-            self.pending += self.speech.attach(slot, file.row())
-        else:
-            self.attached.setdefault(slot, []).append(named)
 
     def _attached(self, attached: Sequence[Mapping[str, Any]], partial: bool) -> list[show.Op]:
         """What could not be stored of what was handed over is told behind its block, in a chat, too. An attempt that

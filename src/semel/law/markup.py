@@ -9,6 +9,9 @@ Where a session may reach only its home, text is text and nothing is markup. Whe
   parts what stands before it from what stands behind it: two stretches of bare text.
 - Code fences and code spans are text. Within a body, a complete `<message to=...>...</message>` is an example and
   part of the body; within `<internal>`, everything is internal.
+- What is handed over within the text (a file) belongs to what it stands in: to the destination of that body, behind
+  its text; within `<internal>` it stays inside; in a text that is held back, it is held back, too. Where it stands
+  within a tag, it stands behind that tag.
 - An empty body is never sent. A name that nobody has, a block that is never closed and a tag that was begun and
   cannot be read become a Problem, with the text that was held back. Names are read as `match_name` reads them.
 
@@ -19,9 +22,10 @@ the indentation of its first line. The same holds for what goes home, at an end 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from .compose import nfc
 from .tags import Lexer, Tag
@@ -50,10 +54,19 @@ class Internal:
 
 
 @dataclass(frozen=True)
+class Handed:
+    """A file, or whatever else is no text, for a destination, as in `Said`."""
+
+    dest: str | None
+    file: Any
+
+
+@dataclass(frozen=True)
 class Problem:
     """Text that was held back. `reason` is a clause for people and the agent; `names` are the destinations.
 
     `to`: the name of the destination it was meant for, where nothing in the text may be meant for another one.
+    `files`: what was handed over in it.
     """
 
     kind: Literal["unknown", "unclosed", "unreadable"]
@@ -61,9 +74,10 @@ class Problem:
     text: str
     names: tuple[str, ...] = ()
     to: str | None = None
+    files: tuple[Any, ...] = ()
 
 
-Piece = Said | Internal | Problem
+Piece = Said | Internal | Handed | Problem
 
 
 @dataclass
@@ -74,6 +88,7 @@ class _Region:
     depth: int = 1
     nests: bool = False
     parts: list[str] = field(default_factory=list)
+    files: list[Any] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -95,6 +110,9 @@ class Reader:
         self._home = _Home()
         self._spoken: list[str] = []  # home text since the last other piece
         self._pieces: list[Piece] = []
+        self._fed = 0  # characters
+        self._passed = 0  # of them, those that the lexer has passed on
+        self._handed: deque[tuple[int, Any]] = deque()  # files behind so many characters, not placed yet
 
     @property
     def waiting(self) -> int:
@@ -105,7 +123,15 @@ class Reader:
         """The next chunk; the pieces it completes."""
         if not self._addressed:
             return [Said(None, text)] if text else []
+        self._fed += len(text)
         self._lexer.push(text)
+        return self._read()
+
+    def hand(self, file: Any) -> list[Piece]:
+        """A file stands behind what was fed; the pieces that completes."""
+        if not self._addressed:
+            return [Handed(None, file)]
+        self._handed.append((self._fed, file))
         return self._read()
 
     def end(self) -> list[Piece]:
@@ -124,16 +150,43 @@ class Reader:
     def _read(self) -> list[Piece]:
         for token in self._lexer.tokens():
             if isinstance(token, str):
-                self._text(token)
-            elif not self._regions:
-                self._tag_at_home(token)
-            elif self._regions[-1].tag.name == "internal":
-                self._nested(token, "internal")
-            elif token.name == "internal" and self._regions[-1].tag.kind == "open":
-                self._internal_in_body(token)
-            else:
-                self._nested(token, "message")
+                self._words(token)
+                continue
+            self._place(0)
+            self._tag(token)
+            self._passed += len(token.raw)
+        self._place(0)
         return self._take()
+
+    def _words(self, text: str) -> None:
+        """Text, with the files that stand in it."""
+        done = 0
+        while self._handed and (at := self._handed[0][0] - self._passed) < len(text):
+            if at > done:
+                self._text(text[done:at])
+                done = at
+            self._place(done)
+        self._text(text[done:])
+        self._passed += len(text)
+
+    def _place(self, ahead: int) -> None:
+        """Put the files that stand up to `ahead` characters behind what was passed on into what is open there."""
+        while self._handed and self._handed[0][0] <= self._passed + ahead:
+            _, file = self._handed.popleft()
+            if self._regions:
+                self._regions[-1].files.append(file)
+            else:
+                self._add(Handed(None, file))
+
+    def _tag(self, tag: Tag) -> None:
+        if not self._regions:
+            self._tag_at_home(tag)
+        elif self._regions[-1].tag.name == "internal":
+            self._nested(tag, "internal")
+        elif tag.name == "internal" and self._regions[-1].tag.kind == "open":
+            self._internal_in_body(tag)
+        else:
+            self._nested(tag, "message")
 
     def _take(self) -> list[Piece]:
         self._flush()
@@ -199,15 +252,18 @@ class Reader:
     def _close(self, region: _Region) -> None:
         tag, text = region.tag, region.text
         if tag.kind == "broken":
-            self._problem("unreadable", f'{tag.why}; write <message to="name">text</message>', text)
+            self._problem("unreadable", f'{tag.why}; write <message to="name">text</message>', text, region.files)
         elif tag.name == "internal":
             self._add(Internal(text))
-        elif not (body := unpadded(text)):
+        elif not (body := unpadded(text)) and not region.files:
             return
-        elif (name := match_name(tag.to, self._names)) is not None:
-            self._add(Said(name, body, final=True))
+        elif (name := match_name(tag.to, self._names)) is None:
+            self._problem("unknown", self._nobody(tag.to), body, region.files)
         else:
-            self._problem("unknown", self._nobody(tag.to), body)
+            if body:
+                self._add(Said(name, body, final=True))
+            for file in region.files:
+                self._add(Handed(name, file))
 
     def _unclosed(self, region: _Region) -> None:
         tag = region.tag
@@ -215,14 +271,22 @@ class Reader:
             self._close(region)
         elif tag.name == "internal" and self._regions:
             self._add(Internal(region.text))
-        elif text := unpadded(region.text):
+        elif (text := unpadded(region.text)) or region.files:
             name = match_name(tag.to, self._names) if tag.name == "message" and not region.nests else None
-            self._problem("unclosed", f"{_short(tag.raw)} was never closed with </{tag.name}>", text, name)
+            why = f"{_short(tag.raw)} was never closed with </{tag.name}>"
+            self._problem("unclosed", why, text, region.files, name)
 
     def _problem(
-        self, kind: Literal["unknown", "unclosed", "unreadable"], reason: str, text: str, to: str | None = None
+        self,
+        kind: Literal["unknown", "unclosed", "unreadable"],
+        reason: str,
+        text: str,
+        files: Sequence[Any],
+        to: str | None = None,
     ) -> None:
-        self._add(Problem(kind, reason, text, self._names, to))
+        if files:
+            reason += "; a file stood in it" if len(files) == 1 else f"; {len(files)} files stood in it"
+        self._add(Problem(kind, reason, text, self._names, to, tuple(files)))
 
     def _nobody(self, to: str) -> str:
         near = [repr(name) for name in self._names if _folded(name) == _folded(to)]

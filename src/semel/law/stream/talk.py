@@ -349,8 +349,6 @@ class Talk:
             self.board.add(block)
             self.open[kind] = block
             ops.append(Began(block.id, kind, {**fields, "text": ""}))
-        if named in block.fields.get("content", ()):  # the same again: a whole message was told once more
-            return ops
         block.fields["content"] = [*block.fields.get("content", []), named]
         return [*ops, Changed(block.id, {"content": block.fields["content"]})]
 

@@ -13,7 +13,7 @@ import codecs
 from collections.abc import Mapping
 from typing import Any
 
-from .attachment import files_of, is_attachment
+from .attachment import attachment, files_of, is_attachment
 from .block import MESSAGE, THOUGHT, Block
 from .calls import Calls
 from .dialect import content_text
@@ -66,21 +66,34 @@ class Version2:
         mid, content = data.get("messageId"), data.get("content", ())
         if not isinstance(mid, str) or content == ():
             return []
-        ops = self._whole_text(kind, mid, content)
-        for block in content if isinstance(content, list) else ():
-            if is_attachment(block):
-                ops += self.talk.chunk(kind, {"messageId": mid, "content": block})
-        return ops
+        parts = content if isinstance(content, list) else []
+        block = self._known(kind, mid)
+        known, size = (list(block.fields.get("content", ())), block.size) if block is not None else ([], 0)
+        ops: list[Op] = []
+        for n, part in enumerate(parts):
+            if not is_attachment(part):
+                continue
+            if (named := attachment(part)) in known:  # the same again: the message was told once more
+                known.remove(named)
+                continue
+            if len(_text(parts[:n])) > size:  # it stands behind text that is told only now
+                ops += self._whole_text(kind, mid, parts[:n])
+            ops += self.talk.chunk(kind, {"messageId": mid, "content": part})
+        return ops + self._whole_text(kind, mid, content)
+
+    def _known(self, kind: str, mid: str) -> Block | None:
+        found = next((node for node in reversed(self.board.nodes) if _is(node, kind, mid)), None)
+        return found if isinstance(found, Block) else None
 
     def _whole_text(self, kind: str, mid: str, content: Any) -> list[Op]:
         text = _text(content)
-        block = next((b for b in reversed(self.board.nodes) if _is(b, kind, mid)), None)
-        if not isinstance(block, Block):
+        block = self._known(kind, mid)
+        if block is None:
             chunk = {"messageId": mid, "content": {"type": "text", "text": text}}
             return self.talk.chunk(kind, chunk) if text else []
         block.held = None
         known = block.text()
-        if text.startswith(known) and known:
+        if text.startswith(known) and (known or block.fields.get("content")):
             rest = text[len(known) :]
             if rest:
                 block.append(rest)
