@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import time
+import zlib
 from pathlib import Path
 
+import apsw
 import pytest
 from outbox_desk import say
 
-from semel.ledger import mark, restored
+from semel.ledger import mark, putting_back, restored
+from semel.ledger.errors import LogOfAnother
 from semel.ledger.sql import Tx
 from semel.ledger.store import Store
 
@@ -149,3 +154,166 @@ def test_after_a_kill_at_any_time_there_is_no_false_alarm(tmp_path: Path) -> Non
         with Store.open(path, marked=True) as store:
             come = store.look(commits)
         assert known.commits <= come <= known.commits + 1, "what anybody heard of is in the mark"
+
+
+# ---------------------------------------------------------------- the log beside it
+
+WORKER = """
+import sys
+from semel.ledger.store import Store
+
+def note(tx, n):
+    for each in range(n, n + 40):
+        tx.run("cursor_set", source=f"s{each % 400}", value=str(n) * 200, at=tx.now)
+
+store = Store.open_sync(sys.argv[1])
+store.keep_mark()
+n = 0
+while True:
+    n += 1
+    store.apply(note, n)
+    if sys.argv[2] == "moves the log" and n % 3 == 0:
+        store._committer.checkpoint()
+    print(n, flush=True)
+"""
+
+
+def work_until_killed(path: Path, commits: int, how: str = "moves the log") -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKER, str(path), how], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for _ in range(commits):
+            assert process.stdout.readline(), "the worker ended"
+        process.send_signal(signal.SIGKILL)
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith(".lock")}
+
+
+def soundness(path: Path) -> str:
+    db = apsw.Connection(str(path))
+    try:
+        return str(db.execute("PRAGMA integrity_check").get)
+    finally:
+        db.close()
+
+
+def older_file_beside_a_log(folder: Path) -> Path:
+    path = folder / "ledger.db"
+    speak(path, "one")
+    shutil.copy(path, folder / "kept.db")
+    work_until_killed(path, 40)
+    shutil.copy(path, folder / "newest.db")
+    shutil.copy(folder / "kept.db", path)
+    return path
+
+
+def test_an_older_file_beside_the_log_of_a_killed_gateway_is_refused_untouched(tmp_path: Path) -> None:
+    path = older_file_beside_a_log(tmp_path)
+    before = content_of(tmp_path)
+    for _ in range(2):
+        with pytest.raises(LogOfAnother, match=r"move .*ledger\.db-wal and .*ledger\.db-shm to another folder"):
+            Store.open(path, marked=True)
+    with pytest.raises(LogOfAnother):
+        Store.open(path, readonly=True)
+    with pytest.raises(LogOfAnother):
+        putting_back.treat_as_put_back(path, lambda: 1)
+    assert content_of(tmp_path) == before
+
+
+def test_once_the_log_is_moved_away_the_older_file_is_a_copy(tmp_path: Path) -> None:
+    path = older_file_beside_a_log(tmp_path)
+    (tmp_path / "aside").mkdir()
+    for suffix in ("-wal", "-shm"):
+        shutil.move(f"{path}{suffix}", tmp_path / "aside")
+    assert is_copy(path)
+    assert soundness(path) == "ok"
+
+
+def test_once_the_newest_file_is_back_its_log_belongs_to_it(tmp_path: Path) -> None:
+    path = older_file_beside_a_log(tmp_path)
+    shutil.copy(tmp_path / "newest.db", path)
+    assert not is_copy(path)
+    assert soundness(path) == "ok"
+
+
+def test_a_file_is_refused_also_beside_the_first_log_since_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    speak(path, "one")
+    shutil.copy(path, tmp_path / "kept.db")
+    for text in ("two", "three"):
+        speak(path, text)
+    work_until_killed(path, 3, "leaves the log")
+    work_until_killed(path, 3, "leaves the log")  # the log is gone on with after a kill
+    shutil.copy(tmp_path / "kept.db", path)
+    with pytest.raises(LogOfAnother):
+        Store.open(path, marked=True)
+
+
+def test_another_ledger_beside_the_log_is_refused(tmp_path: Path) -> None:
+    path, other = tmp_path / "ledger.db", tmp_path / "other/ledger.db"
+    work_until_killed(path, 10)
+    for _ in range(30):
+        speak(other, "more")
+    shutil.copy(other, path)
+    with pytest.raises(LogOfAnother):
+        Store.open(path, marked=True)
+
+
+def test_a_file_of_an_earlier_life_is_refused_however_far_it_came(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    speak(path, "one")
+    shutil.copy(path, tmp_path / "kept.db")
+    for _ in range(30):
+        speak(path, "more")
+    shutil.copy(path, tmp_path / "farther.db")
+    shutil.copy(tmp_path / "kept.db", path)
+    with Store.open(path, marked=True) as store:
+        assert store.apply(restored.settle) is not None
+    work_until_killed(path, 10)
+    shutil.copy(tmp_path / "farther.db", path)
+    with pytest.raises(LogOfAnother):
+        Store.open(path, marked=True)
+
+
+def test_a_file_that_the_log_goes_on_from_is_brought_to_the_newest_state(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    speak(path, "one")
+    shutil.copy(path, tmp_path / "kept.db")
+    work_until_killed(path, 10, "leaves the log")
+    shutil.copy(tmp_path / "kept.db", path)
+    assert not is_copy(path)
+    assert soundness(path) == "ok"
+
+
+@pytest.mark.parametrize("told", ["nothing of a log", "another log"])
+def test_a_log_that_the_mark_does_not_know_is_taken_as_it_is(tmp_path: Path, told: str) -> None:
+    path = tmp_path / "ledger.db"
+    speak(path, "one")
+    work_until_killed(path, 10)
+    known = mark.read(path)
+    assert known is not None
+    fields = {"ledger": known.ledger, "incarnation": known.incarnation, "commits": known.commits}
+    if told == "another log":
+        fields |= {"log": "00" * 8, "base": [9, 999]}
+    text = json.dumps(fields).encode()
+    slot = (text + b" %08x" % zlib.crc32(text)).ljust(mark.SLOT_BYTES, b"\0")
+    mark.path_of(path).write_bytes(slot * 2)
+    assert not is_copy(path)
+    assert soundness(path) == "ok"
+
+
+def test_kills_at_any_time_never_make_a_log_look_like_that_of_another_file(tmp_path: Path) -> None:
+    path, luck = tmp_path / "ledger.db", random.Random(6)
+    for turn in range(24):
+        how = luck.choice(("moves the log", "leaves the log"))
+        with subprocess.Popen([sys.executable, "-c", WORKER, str(path), how], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for _ in range(luck.randrange(0, 12)):
+                assert process.stdout.readline(), "the worker ended"
+            time.sleep(luck.random() * 0.005)
+            process.send_signal(signal.SIGKILL)
+        if turn % 3 == 0:  # else the next process finds the log
+            assert not is_copy(path)
+    assert not is_copy(path)
+    assert soundness(path) == "ok"

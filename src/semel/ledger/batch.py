@@ -162,6 +162,9 @@ class Committer:
             self._wal.checkpoint()
         except apsw.Error as fault:
             self.last_failure = str(failure(fault, self._path, self._db.system_errno))
+            return
+        if self._mark is not None and self._wal.backlog == 0:
+            self._mark.note_whole()
 
     def state(self) -> dict[str, Any]:
         """Numbers for `semel doctor`."""

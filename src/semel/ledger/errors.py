@@ -55,6 +55,14 @@ class LedgerPlace(LedgerError):
     Put data_dir on a local disk."""
 
 
+class LogOfAnother(LedgerError):
+    """The log {path}-wal does not belong to the file {path}: it goes on from a later state of the ledger.
+    Somebody put this file beside the log of a gateway that was killed, or copied the two at different times. Together
+    they would be a damaged ledger; nothing was changed. To start from this file, move {path}-wal and {path}-shm
+    to another folder and keep them: the ledger is then treated as restored.
+    To start from the newest state, put the file back that was there before."""
+
+
 class MigrationFailed(LedgerError):
     """The ledger {path} could not be brought from version {found} to version {wanted} ({why}).
     It is unchanged: go on with the Semel that wrote it, and report this."""

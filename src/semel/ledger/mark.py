@@ -4,6 +4,11 @@ The file `<ledger>.mark` has two slots, written in turn, each with a check sum. 
 written, and the mark is written before anybody hears of the commit, so before anything leaves. So the mark may lag by
 what a kill or a power failure cut off, and is never ahead of the ledger it belongs to: a ledger that has come less far
 than its mark is an older copy. The mark is not synced with each commit: it costs one small write.
+
+It also knows the write-ahead log, and how far the file itself had come when that log began. SQLite begins a log only
+when all of the one before is in the file and synced, so the file never comes less far while that log lies beside it,
+whatever is killed: one that has is another file, and SQLite would lay the log over it. Of a log that the mark does not
+know (after a power failure it may be an older mark) nothing is said: a ledger that is whole is never refused.
 """
 
 from __future__ import annotations
@@ -11,8 +16,10 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+
+from semel.ledger import wal
 
 SUFFIX = ".mark"
 SLOT_BYTES = 512
@@ -20,15 +27,26 @@ SLOT_BYTES = 512
 
 @dataclass(frozen=True)
 class Mark:
-    """Which ledger, which of its lives, and how many commits gateways made in it."""
+    """Which ledger, which of its lives, and how many commits gateways made in it.
+
+    `log`: the log beside it (`log_beside`), empty where nothing is known of it. `base`: what incarnation and commits
+    the file itself had come to when that log began.
+    """
 
     ledger: str
     incarnation: int
     commits: int
+    log: str = field(default="", compare=False)
+    base: tuple[int, int] = field(default=(0, 0), compare=False)
+
+    @property
+    def come(self) -> tuple[int, int]:
+        """How far: marks of one ledger are ordered by it."""
+        return self.incarnation, self.commits
 
     def is_ahead_of(self, other: Mark) -> bool:
         """Whether the other mark, of the same ledger, is of an earlier commit or incarnation."""
-        return (self.incarnation, self.commits) > (other.incarnation, other.commits)
+        return self.come > other.come
 
 
 def path_of(ledger: Path) -> Path:
@@ -43,7 +61,7 @@ def read(ledger: Path) -> Mark | None:
         return None
     slots = [_read_slot(content[at : at + SLOT_BYTES]) for at in (0, SLOT_BYTES)]
     found = [one for one in slots if one is not None]
-    return max(found, key=lambda one: (one.incarnation, one.commits), default=None)
+    return max(found, key=lambda one: one.come, default=None)
 
 
 def _read_slot(slot: bytes) -> Mark | None:
@@ -52,8 +70,10 @@ def _read_slot(slot: bytes) -> Mark | None:
         if int(check, 16) != zlib.crc32(text):
             return None
         told = json.loads(text)
-        return Mark(str(told["ledger"]), int(told["incarnation"]), int(told["commits"]))
-    except (ValueError, LookupError, TypeError):
+        life, commits = told.get("base", (0, 0))
+        log, base = str(told.get("log", "")), (int(life), int(commits))
+        return Mark(str(told["ledger"]), int(told["incarnation"]), int(told["commits"]), log, base)
+    except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
@@ -68,7 +88,9 @@ class MarkFile:
     def __init__(self, ledger: Path, mark: Mark) -> None:
         """Begin with this mark, whatever stood there."""
         path = path_of(ledger)
+        self._ledger = ledger
         self._mark = mark
+        self._whole: tuple[int, int] | None = None  # what the file has come to, and the next commit may begin a log
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.pwrite(self._file, _slot(mark) * 2, 0)
         os.fsync(self._file)
@@ -80,11 +102,20 @@ class MarkFile:
 
     def note(self, commits: int, incarnation: int) -> None:
         """The ledger has come so far."""
-        self._mark = Mark(self._mark.ledger, incarnation, commits)
+        self._mark = replace(self._mark, incarnation=incarnation, commits=commits)
+        if self._whole is not None:
+            log = wal.log_beside(self._ledger)
+            if log != self._mark.log:
+                self._mark = replace(self._mark, log=log, base=self._whole)
+            self._whole = None
         try:
             os.pwrite(self._file, _slot(self._mark), commits % 2 * SLOT_BYTES)
         except OSError:
             pass  # an older mark stays: less is recognised, and nothing is taken for what it is not
+
+    def note_whole(self) -> None:
+        """All of the log is in the ledger's file, and synced there."""
+        self._whole = self._mark.come
 
     def close(self) -> None:
         try:

@@ -7,24 +7,29 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 
-from semel.ledger import migrate
+from semel.ledger import mark, migrate, wal
 from semel.ledger.connect import connect, make_durable
-from semel.ledger.errors import LedgerMissing, LedgerNewer, LedgerOlder, LedgerRestoring
+from semel.ledger.errors import LedgerMissing, LedgerNewer, LedgerOlder, LedgerRestoring, LogOfAnother
 from semel.ledger.lock import Lock
 from semel.ledger.refusals import failure, refuse_old_sqlite, refuse_place
-from semel.ledger.sql import queries
+from semel.ledger.sql import Tx, queries
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A ledger that can be written: of the newest version, on a disk that takes writes."""
+    """A ledger that can be written: of the newest version, on a disk that takes writes.
+
+    `was_whole`: no log lay beside it, so all of it was in the file.
+    """
 
     path: Path
     db: apsw.Connection
     lock: Lock | None
+    was_whole: bool
 
 
 def open_for_writing(
@@ -46,10 +51,12 @@ def open_for_writing(
         lock = Lock(path) if exclusive else None
         if restoring_file(path).exists():
             raise LedgerRestoring(path=path)
+        refuse_log_of_another(path)
+        was_whole = wal.log_beside(path) == ""
         _make_file(path)
         db = connect(path, vfs=vfs)
         prepare(db, path, way, clock())
-        return Opened(path, db, lock)
+        return Opened(path, db, lock, was_whole)
     except BaseException as fault:
         told = failure(fault, path, db.system_errno if db else 0)
         if db is not None:
@@ -64,6 +71,40 @@ def open_for_writing(
 def restoring_file(ledger: Path) -> Path:
     """It is there while a backup takes the ledger's place (`semel.ledger.putting_back`)."""
     return ledger.with_name(f"{ledger.name}.restoring")
+
+
+def own_mark(tx: Tx) -> mark.Mark:
+    """How far the ledger itself says it has come."""
+    row = tx.one("ledger_get")
+    assert row is not None
+    return mark.Mark(str(row.name), int(row.incarnation), int(row.commits))
+
+
+def refuse_log_of_another(path: Path) -> None:
+    """Raises LogOfAnother where SQLite would lay a log over a file that it does not belong to.
+
+    Before SQLite opens the ledger: it would write to both. Where the mark does not know the log, or the file cannot be
+    read without it (the first log of a ledger holds all of it), nothing is refused.
+    """
+    known = mark.read(path)
+    if known is None or not known.log or known.log != wal.log_beside(path):
+        return
+    held = _mark_without_log(path)
+    if held is not None and (held.ledger != known.ledger or held.come < known.base):
+        raise LogOfAnother(path=path)
+
+
+def _mark_without_log(path: Path) -> mark.Mark | None:
+    try:
+        db = apsw.Connection(
+            f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        )
+        try:
+            return own_mark(Tx(db.cursor(), queries(), 0))
+        finally:
+            db.close()
+    except (apsw.Error, AssertionError, ValueError, TypeError):
+        return None
 
 
 def prepare(db: apsw.Connection, path: Path, way: Sequence[migrate.Step], now: int) -> None:
@@ -83,6 +124,7 @@ def check_readable(path: Path, known: int) -> Path:
     path = path.expanduser().resolve()
     if not path.exists():
         raise LedgerMissing(path=path)
+    refuse_log_of_another(path)
     found = _version_of(path)
     if found == 0:
         raise LedgerMissing(path=path)

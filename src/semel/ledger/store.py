@@ -13,17 +13,18 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from semel.ledger import mark, migrate
+from semel.ledger import mark, migrate, wal
 from semel.ledger.batch import Committer
 from semel.ledger.connect import connect
 from semel.ledger.errors import LedgerClosed, LedgerReadOnly
 from semel.ledger.job import Job
 from semel.ledger.lock import Lock
-from semel.ledger.opening import check_readable, open_for_writing, prepare
+from semel.ledger.opening import check_readable, open_for_writing, own_mark, prepare
 from semel.ledger.reader import Readers
 from semel.ledger.refusals import failure
 from semel.ledger.sql import Tx, queries
@@ -34,16 +35,10 @@ T = TypeVar("T")
 READERS = 2
 
 
-def _own_mark(tx: Tx) -> mark.Mark:
-    row = tx.one("ledger_get")
-    assert row is not None
-    return mark.Mark(str(row.name), int(row.incarnation), int(row.commits))
-
-
 def note_copy(tx: Tx, life: int = 0) -> mark.Mark:
     """This file is a copy, whoever made it. `life`: how often the ledger was put back, as far as is known elsewhere."""
     tx.run("ledger_copied", at=tx.value("ledger_newest"), incarnation=life)
-    return _own_mark(tx)
+    return own_mark(tx)
 
 
 def now_ms() -> int:
@@ -54,10 +49,11 @@ def now_ms() -> int:
 class Store:
     """An open ledger. Made by `open`, `open_sync` or `in_memory`."""
 
-    def __init__(self, path: Path, committer: Committer | None, lock: Lock | None) -> None:
+    def __init__(self, path: Path, committer: Committer | None, lock: Lock | None, *, was_whole: bool = False) -> None:
         self.path = path
         self._committer = committer  # None: opened for reading
         self._lock = lock
+        self._was_whole = was_whole  # no log lay beside the file when it was opened
         self._writer: Writer | None = None  # None: no threads, `apply` runs on the caller's
         self._readers: Readers | None = None
         self._closed = False
@@ -115,7 +111,8 @@ class Store:
         """
         way = way or migrate.steps()
         opened = open_for_writing(Path(path), exclusive=exclusive, clock=clock, way=way, vfs=vfs)
-        return cls(opened.path, Committer(opened.db, opened.path, queries(), clock), opened.lock)
+        committer = Committer(opened.db, opened.path, queries(), clock)
+        return cls(opened.path, committer, opened.lock, was_whole=opened.was_whole)
 
     @classmethod
     def in_memory(cls, *, clock: Callable[[], int] = now_ms) -> Self:
@@ -179,16 +176,26 @@ class Store:
     def keep_mark(self) -> None:
         """See whether this is an older copy of the ledger, and keep a mark from here on. Raises LedgerError."""
         try:
-            own = self.look(_own_mark)
+            own = self.look(own_mark)
             known, used = mark.read(self.path), own.commits > 0
             same = known is not None and known.ledger == own.ledger
+            log, base = self._known_log(own, known)
             if (used and not same) or (known is not None and same and known.is_ahead_of(own)):
                 # Older than what its mark remembers, or put here without one.
                 own = self.apply(note_copy, known.incarnation if known is not None and same else 0)
-            self._committer_or_refuse().keep_mark(mark.MarkFile(self.path, own))
+            self._committer_or_refuse().keep_mark(mark.MarkFile(self.path, replace(own, log=log, base=base)))
         except BaseException as fault:
             self.close()
             raise failure(fault, self.path) from fault
+
+    def _known_log(self, own: mark.Mark, known: mark.Mark | None) -> tuple[str, tuple[int, int]]:
+        """The log that is written since the ledger was opened, and what the file had come to when it began."""
+        log = wal.log_beside(self.path)
+        if self._was_whole:
+            return log, own.come
+        if known is not None and (known.ledger, known.log) == (own.ledger, log):
+            return log, known.base
+        return "", (0, 0)
 
     def state(self) -> dict[str, Any]:
         """Numbers for `semel doctor`: commits, failures, the size of the log."""

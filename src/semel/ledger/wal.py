@@ -1,8 +1,23 @@
-"""The write-ahead log: how much of it is not yet in the database file, and moving it there."""
+"""The write-ahead log: which one it is, how much of it is not yet in the database file, and moving it there."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import apsw
+
+_HEADER_BYTES = 32
+_SALTS = slice(16, 24)  # https://sqlite.org/fileformat2.html, "WAL Header Format"
+
+
+def log_beside(ledger: Path) -> str:
+    """Which log lies beside the ledger: SQLite salts it anew each time it begins one. Empty: there is none."""
+    try:
+        with ledger.with_name(f"{ledger.name}-wal").open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return ""
+    return header[_SALTS].hex() if len(header) == _HEADER_BYTES else ""
 
 
 class Wal:
