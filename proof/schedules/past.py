@@ -68,9 +68,13 @@ def _told_twice(lines: list[tuple[str, str, str]], prompts: Sequence[Prompted]) 
 
 
 def _is_joined(one: Prompted, prompts: Sequence[Prompted]) -> bool:
-    """Whether the next prompt of its process was steered into its turn."""
-    behind = [other for other in prompts if other.spawn == one.spawn and other.n > one.n]
-    return bool(behind) and behind[0].steered
+    """Whether another prompt was steered into its turn, behind it or behind that of a lost attempt that it repeats."""
+    for same in prompts:
+        if same is one or (same.n < one.n and same.marks[:1] == one.marks[:1]):
+            behind = [other for other in prompts if other.spawn == same.spawn and other.n > same.n]
+            if behind and behind[0].steered:
+                return True
+    return False
 
 
 def _is_another(text: str, whole: str, known: Collection[str]) -> bool:
