@@ -94,8 +94,19 @@ async def test_a_line_of_8_mb_is_read_whole(house: House) -> None:
 async def test_a_line_above_the_bound_ends_the_agent_with_a_clear_reason(house: House) -> None:
     talk = await house.demo(max_line=2 * 1024 * 1024)
     heard = await turn(talk, script("ok", {"prompt": True, "chunks": 1}) + "z" * 3_000_000)
-    assert heard.end == Died("sent a line of more than 2 MB")
+    assert heard.end == Died("sent a line of more than 2 MB; a file of more than 50 MiB is better named by its path")
     assert await talk.process.exited(PATIENCE)
+
+
+async def test_a_file_in_a_line_above_the_bound_is_left_out_and_the_turn_goes_on(house: House) -> None:
+    talk = await house.demo(max_line=2 * 1024 * 1024)
+    image = {"type": "image", "mimeType": "image/png", "data": "z" * 3_000_000}
+    update = {"sessionUpdate": "agent_message_chunk", "content": image}
+    heard = await turn(talk, script("Before. ", {"update": update}, "After."))
+    told = [one["content"] for one in heard.updates("agent_message_chunk")]
+    assert "".join(one.get("text", "<file>") for one in told) == "Before. <file>After."
+    assert [one["leftOut"] > 2_000_000 for one in told if "text" not in one] == [True]
+    assert heard.end == Answered("end_turn")
 
 
 async def test_a_prompt_larger_than_the_pipe_waits_for_an_agent_that_reads_late(house: House) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.agents.acp.wire import Call, Lines, LineTooLong, Noise, Reply, decode, messages
+from semel.agents.acp.wire import GAP, MAX_LINE, Call, Lines, LineTooLong, Noise, Reply, decode, fill_gap, messages
+from semel.gateway.files import FILE_LIMIT
+
+Json = dict[str, Any]
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b" ")), max_size=8), st.data())
@@ -23,12 +27,77 @@ def test_lines_are_the_same_however_the_pipe_cuts_them(lines: list[bytes], data:
     assert reader.rest() == b"rest"
 
 
-@pytest.mark.parametrize("chunks", [[b"x" * 11], [b"x" * 6, b"x" * 6], [b"x" * 11 + b"\n"], [b"ok\n" + b"y" * 11]])
+@pytest.mark.parametrize("chunks", [[b"x" * 41], [b"x" * 21, b"x" * 21], [b"x" * 41 + b"\n"], [b"ok\n" + b"y" * 41]])
 def test_a_line_above_the_bound_is_refused_before_it_is_whole(chunks: list[bytes]) -> None:
     reader = Lines(limit=10)
     with pytest.raises(LineTooLong):
         for chunk in chunks:
             list(reader.feed(chunk))
+
+
+def tool(**fields: Any) -> Json:
+    return {"sessionUpdate": "tool_call_update", "toolCallId": "t", **fields}
+
+
+def chunk(**content: Any) -> Json:
+    return {"sessionUpdate": "agent_message_chunk", "content": content}
+
+
+def cut(update: Json, size: int, method: str = "session/update", **more: Any) -> tuple[Call, int]:
+    """A message whose only "BIG" is so many bytes long, as the wire reads it."""
+    line = json.dumps({"method": method, "params": {"update": update}, **more}).encode()
+    reader = Lines(limit=1000)
+    [read] = reader.feed(line.replace(b"BIG", b"x" * size) + b"\n")
+    assert list(reader.feed(b"behind it\n")) == [b"behind it"]
+    [message] = messages(read)
+    return message, reader.left_out  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("keys_sorted", [False, True])
+@pytest.mark.parametrize(
+    "update",
+    [
+        chunk(type="image", mimeType="image/png", data="BIG"),
+        chunk(type="resource", resource={"uri": "file:///a", "blob": "BIG"}),
+        chunk(type="resource", resource={"text": "BIG", "uri": "file:///a"}),
+        tool(rawOutput=["a", "BIG", "b"]),
+        tool(content=[{"type": "content", "content": {"type": "text", "text": "BIG"}}]),
+    ],
+)
+def test_of_a_line_above_the_bound_what_is_no_text_of_the_agent_is_left_out(update: Json, keys_sorted: bool) -> None:
+    update = json.loads(json.dumps(update, sort_keys=keys_sorted))
+    message, _ = cut(update, 2000)
+    assert fill_gap(message, 1500)
+    told = json.dumps(message.params)
+    assert GAP not in told and "1,500 bytes were left out here" in told and len(told) < 1000
+
+
+@pytest.mark.parametrize(
+    ("update", "more"),
+    [
+        (chunk(type="text", text="BIG"), {}),
+        (chunk(type="text", text="\\" * 600 + "BIG"), {}),
+        (tool(title="BIG"), {}),
+        (tool(rawOutput="BIG"), {"method": "session/request_permission", "id": 1}),
+        (tool(rawOutput="BIG"), {"id": 1}),
+    ],
+)
+def test_nothing_is_guessed_of_any_other_line_above_the_bound(update: Json, more: Json) -> None:
+    message, _ = cut(update, 2000, **more)
+    assert not fill_gap(message, 1500)
+
+
+@given(st.text(min_size=1, max_size=20).filter(lambda text: not text.endswith("\\")), st.integers(0, 12))
+def test_a_line_is_cut_between_its_characters(text: str, shift: int) -> None:
+    data = "x" * shift + text * (1200 // (len(json.dumps(text)) - 2) + 1)
+    line = json.dumps({"method": "session/update", "params": {"update": chunk(type="image", data=data)}}).encode()
+    [read] = Lines(limit=700).feed(line + b"\n")
+    [message] = messages(read)
+    assert isinstance(message, Call) and fill_gap(message, 1)
+
+
+def test_the_largest_file_fits_into_a_line() -> None:
+    assert len(base64.b64encode(bytes(FILE_LIMIT))) + 100_000 < MAX_LINE
 
 
 json_values = st.recursive(

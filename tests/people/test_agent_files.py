@@ -171,6 +171,12 @@ async def test_a_file_that_is_too_large_is_told_in_words(tmp_path: Path, monkeyp
         assert shown[:2] == ["<file>", "End."] and "it is larger than 16 bytes" in shown[2]
 
 
+async def test_one_that_was_left_out_of_too_long_a_line_is_told_like_one_that_is_too_large(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        shown = await ask(w, "Look:", chunk({**IMAGE, "leftOut": 9}), "Nice?")
+        assert shown[0] == "Look:Nice?" and "it is larger than 52,428,800 bytes" in shown[1]
+
+
 async def test_a_file_that_nobody_recorded_is_removed_and_a_dead_gateways_too(tmp_path: Path) -> None:
     stranger = "0" * 64
     async with Chat(tmp_path) as w:

@@ -142,7 +142,7 @@ def prompt(id: Any, words: str) -> None:
         case "one huge line":
             say("z" * 4_000_000)
         case "a line without end":
-            sys.stdout.buffer.write(b"q" * (66 * 1024 * 1024))
+            sys.stdout.buffer.write(b"q" * (280 * 1024 * 1024))
             sys.stdout.buffer.flush()
             time.sleep(600)
         case "updates of another session":

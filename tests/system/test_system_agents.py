@@ -17,7 +17,7 @@ FAILS = {  # how -> what the person reads
     "other version": "speaks ACP version 99",
     "wants a login": "Run `agent login`",
     "no session id": "without a sessionId",
-    "a line without end": "the last time the agent sent a line of more than 64 MB",
+    "a line without end": "the last time the agent sent a line of more than 68 MB",
     "dies": "the last time the agent was killed by SIGKILL",
     "odd error": "kaputt",
 }

@@ -198,6 +198,8 @@ def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
 
 
 def _content(told: Mapping[str, Any], kind: str, uri: str | None) -> bytes | None:
+    if told.get("leftOut"):  # the agent's line was too long: only its ends were kept
+        raise Unreadable(f"it is larger than {FILE_LIMIT:,} bytes")
     encoded = told.get("blob" if kind == "resource" else "data")
     if kind == "resource" and isinstance(text := told.get("text"), str):
         return text.encode("utf-8", "replace")

@@ -1,8 +1,12 @@
 """The wire: JSON-RPC 2.0, one message a line, read in order by one reader (ACP, transport "stdio").
 
 Real agents print plain text on stdout, send scalars, batches and unknown methods, use integer and string
-ids, and write lines of many megabytes. All of that is taken as it comes; only a line above the bound
-ends the conversation.
+ids, and write lines of many megabytes. All of that is taken as it comes; the largest file that Semel takes fits
+into a line.
+
+Of a line above the bound only both ends are kept. Where what is left out is the content of a file, or of a tool call,
+the message is taken with words in its place, and the turn goes on; any other such line ends the conversation: what it
+said, and to whom, cannot be known. So does one that has no end.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +29,10 @@ from semel.law.wellformed import scrub
 
 log = logging.getLogger("semel.agents")
 
-MAX_LINE = 64 * 1024 * 1024  # bytes
+MAX_LINE = (50 * 4 // 3 + 2) * 1024 * 1024  # bytes: base64 of the largest file (gateway.files.FILE_LIMIT), and room
+ENDLESS = 4  # a line of so many times the bound is not waited for
+ENDS = 64 * 1024  # bytes of a line above the bound that are kept at each of its ends
+GAP = f"left-out-{secrets.token_hex(16)}"  # stands between them; no agent can write it
 Id = int | str | float | None
 
 _decoder = msgspec.json.Decoder()
@@ -58,39 +66,87 @@ Message = Call | Reply | Noise
 
 
 class LineTooLong(Exception):
-    """The agent sent a line above the bound."""
+    """The agent sent a line far above the bound."""
 
 
 class Lines:
-    """Cuts chunks into lines of any length up to `limit` bytes, at a cost linear in the bytes."""
+    """Cuts chunks into lines, at a cost linear in the bytes. Of one above `limit` bytes both ends are given."""
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self._limit = limit
+        self._ends = min(ENDS, limit // 4)
         self._parts: list[bytes] = []
         self._size = 0
+        self._head: bytes | None = None  # of a line above the limit; its end is in `_parts`
+        self.left_out = 0  # bytes of the line that was given last: GAP stands for them
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The lines this chunk completes, without their newline. Raises LineTooLong."""
         *whole, rest = chunk.split(b"\n")
         for line in whole:
-            if self._parts:
-                self._parts.append(line)
-                line = b"".join(self._parts)
-                self._parts, self._size = [], 0
-            if len(line) > self._limit:
-                raise LineTooLong
-            yield line
+            self._add(line)
+            yield self.rest()
         if rest:
-            self._parts.append(rest)
-            self._size += len(rest)
-        if self._size > self._limit:
+            self._add(rest)
+
+    def _add(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > self._limit * ENDLESS:
             raise LineTooLong
+        if self._size > self._limit:
+            line = b"".join(self._parts)
+            self._head = line[: self._ends] if self._head is None else self._head
+            self._parts = [line[-self._ends :]]
 
     def rest(self) -> bytes:
         """What came after the last newline."""
         line = b"".join(self._parts)
-        self._parts, self._size = [], 0
+        self.left_out = 0
+        if self._head is not None:
+            self.left_out = self._size - 2 * self._ends
+            line = _whole_end(self._head) + GAP.encode() + _whole_beginning(line)
+        self._parts, self._size, self._head = [], 0, None
         return line
+
+
+def _whole_end(head: bytes) -> bytes:
+    """The beginning of a JSON text, without half an escape at its end."""
+    half = head.rfind(b"\\", len(head) - 6)
+    return head if half < 0 else head[:half].rstrip(b"\\")
+
+
+def _whole_beginning(tail: bytes) -> bytes:
+    """The end of a JSON text, without a character at its beginning that may be escaped."""
+    return tail.lstrip(b"\\")[1:]
+
+
+def fill_gap(call: Call, left_out: int) -> bool:
+    """Say in a message how much of it was left out, if that is content of a file or of a tool call."""
+    update = call.params.get("update")
+    if not isinstance(update, dict):
+        return False
+    stack: list[tuple[Any, tuple[Any, ...]]] = [(update, ())]
+    while stack and call.method == "session/update" and not call.asks:
+        value, path = stack.pop()
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(inner, dict | list):
+                stack.append((inner, (*path, key)))
+            elif isinstance(inner, str) and GAP in inner:
+                if not _is_content(update, (*path, key)):
+                    return False
+                value[key] = inner.replace(GAP, f"\n[... {left_out:,} bytes were left out here ...]\n")
+                if isinstance(value, dict):
+                    value["leftOut"] = left_out
+                return True
+    return False
+
+
+def _is_content(update: Any, path: tuple[Any, ...]) -> bool:
+    """Whether this is no text of the agent: what is left out of that may have said for whom it is."""
+    if update.get("sessionUpdate") in ("tool_call", "tool_call_update"):
+        return path[0] in ("content", "rawOutput")
+    return path[-1] in ("data", "blob") or path[-2:] == ("resource", "text")
 
 
 def decode(line: bytes) -> Any:
@@ -218,19 +274,28 @@ class Wire:
     def _data(self, chunk: bytes) -> None:
         try:
             for line in self._lines.feed(chunk):
-                self._line(line)
+                self._line(line, self._lines.left_out)
         except LineTooLong:
             self._lines.rest()  # not kept until a garbage collection that an idle gateway never comes to
-            self.finish(f"sent a line of more than {self._limit // (1024 * 1024)} MB")
+            self._too_long()
+
+    def _too_long(self) -> None:
+        megabytes = self._limit // (1024 * 1024)
+        self.finish(f"sent a line of more than {megabytes} MB; a file of more than 50 MiB is better named by its path")
 
     def _eof(self) -> None:
-        self._line(self._lines.rest())
+        self._line(self._lines.rest(), self._lines.left_out)
         self.finish(None)
 
-    def _line(self, line: bytes) -> None:
+    def _line(self, line: bytes, left_out: int = 0) -> None:
         if not line.strip() or self._ended:
             return
         found = messages(line)
+        if left_out:
+            if not all(isinstance(one, Call) and fill_gap(one, left_out) for one in found):
+                self._too_long()
+                return
+            line = line.replace(GAP.encode(), b"[...]")
         if self._trace:
             if len(found) == 1 and isinstance(found[0], Noise):
                 self._trace.note("a2c_raw", line.decode(errors="replace"))
