@@ -199,10 +199,11 @@ def test_a_body_arrives_as_it_was_written_but_for_its_padding(body: str, want: s
     assert [piece for piece in pieces if isinstance(piece, Said)] == [to("work", want)]
 
 
-@pytest.mark.parametrize("body", ["", " \n", "<internal>x</internal>", "<internal/>"])
+@pytest.mark.parametrize("body", ["", " \n", "<internal>x</internal>", "<internal/>", "\u200b\u2060", " \u00ad\n"])
 @pytest.mark.parametrize("name", ["cli", "nobody"])
-def test_an_empty_body_is_never_sent_and_no_problem(name: str, body: str) -> None:
+def test_a_body_that_shows_nothing_is_never_sent_and_no_problem(name: str, body: str) -> None:
     assert [p for p in read(f"<message to={name}>{body}</message>") if not isinstance(p, Internal)] == []
+    assert [p for p in read(f"<message to={name}>{body}") if not isinstance(p, Internal)] == []
     assert read('<message to="cli"/>') == []
 
 

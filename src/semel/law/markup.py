@@ -12,8 +12,9 @@ Where a session may reach only its home, text is text and nothing is markup. Whe
 - What is handed over within the text (a file) belongs to what it stands in: to the destination of that body, behind
   its text; within `<internal>` it stays inside; in a text that is held back, it is held back, too. Where it stands
   within a tag, it stands behind that tag.
-- An empty body is never sent. A name that nobody has, a block that is never closed and a tag that was begun and
-  cannot be read become a Problem, with the text that was held back. Names are read as `match_name` reads them.
+- A body that shows nothing is never sent. A name that nobody has, a block that is never closed and a tag that was
+  begun and cannot be read become a Problem, with the text that was held back. Names are read as `match_name` reads
+  them.
 
 Law 8: only markup is removed. No character of a body is changed or decoded. The white space that pads a body
 inside its tags belongs to the markup: blank space before its first and after its last visible character, but not
@@ -29,6 +30,7 @@ from typing import Any, Literal
 
 from .compose import nfc
 from .tags import Lexer, Tag
+from .visible import is_blank
 
 HOME = "home"
 """The name of every session's own destination."""
@@ -255,7 +257,7 @@ class Reader:
             self._problem("unreadable", f'{tag.why}; write <message to="name">text</message>', text, region.files)
         elif tag.name == "internal":
             self._add(Internal(text))
-        elif not (body := unpadded(text)) and not region.files:
+        elif not (body := _body(text)) and not region.files:
             return
         elif (name := match_name(tag.to, self._names)) is None:
             self._problem("unknown", self._nobody(tag.to), body, region.files)
@@ -271,7 +273,7 @@ class Reader:
             self._close(region)
         elif tag.name == "internal" and self._regions:
             self._add(Internal(region.text))
-        elif (text := unpadded(region.text)) or region.files:
+        elif (text := _body(region.text)) or region.files:
             name = match_name(tag.to, self._names) if tag.name == "message" and not region.nests else None
             why = f"{_short(tag.raw)} was never closed with </{tag.name}>"
             self._problem("unclosed", why, text, region.files, name)
@@ -340,6 +342,11 @@ def _folded(name: str) -> str:
 def unpadded(body: str) -> str:
     """A body without its padding."""
     return _lead_off(body.rstrip())
+
+
+def _body(text: str) -> str:
+    """What is said by the text between two tags: "" if it shows nothing."""
+    return "" if is_blank(body := unpadded(text)) else body
 
 
 def _lead_off(text: str) -> str:
