@@ -18,6 +18,7 @@ from semel.law.markup import Handed, Problem, Reader, Said
 from semel.law.stream import Item
 from semel.law.stream.attachment import AgentFile
 from semel.law.stream.evidence import bare
+from semel.law.visible import is_blank
 from semel.ledger import show
 from semel.ledger.past import Deed
 from semel.ledger.speak import Say
@@ -129,7 +130,7 @@ def recollect(
             out.answer = found.whole if ended and n == max(homes) else None
             if found.whole in cut and n < len(told) - 1:
                 out.ops += _end_text(slot, _say_home(one.text, begun, places, quiet, one, False))
-        elif found.rest.strip():
+        elif not is_blank(found.rest):
             partial = n == len(told) - 1 and not ended and not one.closed
             if partial and any(sent != (half := bare(found.rest)) and sent.startswith(half) for sent in by_tool):
                 continue  # an echo that was cut off: it was not shown while it could become one (Law 5)
@@ -158,7 +159,7 @@ def _read_parts(
         if isinstance(piece, Said) and piece.dest is None:
             stretch.append(piece.text)
         if stretch and (not isinstance(piece, Said) or piece.dest is not None or piece.final):
-            out += [_Part(joined)] if (joined := "".join(stretch)).strip() else []
+            out += [] if is_blank(joined := "".join(stretch)) else [_Part(joined)]
             stretch = []
         if isinstance(piece, Handed):
             place = places.resolve(begun.key, begun.home, piece.dest)

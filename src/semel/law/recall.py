@@ -22,6 +22,7 @@ from semel.law.memory import flat
 from semel.law.stream import Item
 from semel.law.stream.evidence import are_attempts, bare
 from semel.law.verbatim import normal
+from semel.law.visible import is_blank
 
 OURS = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)
 GOES_ON = "[semel: your turn goes on"  # how the prompt of a resumed attempt begins
@@ -152,7 +153,7 @@ def _is_prompt(item: Item) -> bool:
 
 
 def _is_said(item: Item) -> bool:
-    told = bool(item.text.strip() or item.fields.get("content"))
+    told = not is_blank(item.text) or bool(item.fields.get("content"))
     return item.kind == "message" and item.fields.get("role") == "agent" and told
 
 
