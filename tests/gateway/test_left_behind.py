@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -49,6 +50,14 @@ class Chat:
     @property
     def posts(self) -> list[str]:
         return [post.text for post in self.platform.log]
+
+    @property
+    def seen(self) -> list[str]:
+        """The messages as a person sees them there."""
+        screen: dict[str, str] = {}
+        for post in self.platform.log:
+            screen[post.target or post.id] = post.text
+        return [text for text in screen.values() if text]
 
     @property
     def told(self) -> list[str]:
@@ -197,16 +206,77 @@ async def test_a_text_that_was_overtaken_in_its_chat_is_said_there_where_a_later
         await c.w.balanced()
 
 
-async def test_a_text_behind_which_the_agent_remembers_another_leaves_where_all_texts_do(tmp_path: Path) -> None:
-    two = {
-        "sessionUpdate": "agent_message_chunk", "messageId": "b", "content": {"type": "text", "text": "Two, unseen."},
-    }  # fmt: skip
-    steps = [{"tool": "look"}, {"text": "One, seen.", "message": "a"}, {"remember": two}, *DIES]
+def chunk(text: str, message: str) -> Json:
+    content = {"type": "text", "text": text}
+    return {"sessionUpdate": "agent_message_chunk", "messageId": message, "content": content}
+
+
+async def said_in(c: Chat) -> list[tuple[str, bool, bool]]:
+    """What the record has of the agent: each text, whether it broke off there, and whether it was said anew."""
+    rows = [one for one in await c.w.entries(KEY) if one["role"] == "agent"]
+    return [(one["text"], bool(one.get("partial")), bool(one.get("superseded"))) for one in rows]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["", "streamed"])
+async def test_a_text_behind_which_the_agent_remembers_another_leaves_where_all_texts_do(
+    tmp_path: Path, stream: bool
+) -> None:
+    steps = [{"tool": "look"}, {"text": "One, seen.", "message": "a"}, {"remember": chunk("Two, unseen.", "b")}]
+    async with chat(tmp_path, "all", stream=stream) as c:
+        await c.ask(script(*steps, *DIES, resume=NOTHING))
+        assert c.seen == ["One, seen.", "Two, unseen."]
+        assert await said_in(c) == [("One, seen.", False, False), ("Two, unseen.", False, False)]
+        await c.w.balanced()
+
+
+async def test_a_text_behind_which_the_agent_remembers_it_in_full_leaves_as_that(tmp_path: Path) -> None:
+    full = chunk("One, seen, and more.", "b")
+    steps = [{"tool": "look"}, {"text": "One, seen", "message": "a"}, {"remember": full}]
     async with chat(tmp_path, "all") as c:
-        assert await c.ask(script(*steps, resume=NOTHING)) == ["One, seen.", "Two, unseen."]
-        entries = await c.w.entries(KEY)
-        said = [e["text"] for e in entries if e["role"] == "agent" and not e.get("superseded")]
-        assert said == ["One, seen.", "Two, unseen."]
+        assert await c.ask(script(*steps, *DIES, resume=NOTHING)) == ["One, seen, and more."]
+        assert await said_in(c) == [("One, seen", True, True), ("One, seen, and more.", False, False)]
+        await c.w.balanced()
+
+
+@pytest.mark.parametrize("first", [[], ["Juniper grove thistle number seven."]], ids=["image", "all of it, image"])
+@pytest.mark.parametrize("stream", [False, True], ids=["", "streamed"])
+@pytest.mark.parametrize("narration", ["last", "all"])
+async def test_what_broke_off_is_not_said_again_for_what_a_later_attempt_told(
+    tmp_path: Path, narration: str, stream: bool, first: list[Any]
+) -> None:
+    begun = "Juniper grove thistle number"
+    image = {"type": "image", "mimeType": "image/png", "data": base64.b64encode(b"\x89PNG").decode()}
+    shows = {"update": {"sessionUpdate": "agent_message_chunk", "content": image}}
+    async with chat(tmp_path, narration, stream=stream) as c:
+        await c.ask(script({"tool": "look"}, begun, *DIES, resume=[*first, shows, *DIES]))
+        texts = [text for text, _, _ in await said_in(c)]
+        assert texts.count(begun) == 1
+        assert sum(text.startswith(begun) for text in c.seen) <= 1
+        assert [(text, again) for text, _, again in await said_in(c) if again] == ([(begun, True)] if first else [])
+        await c.w.balanced()
+
+
+@pytest.mark.parametrize("narration", ["last", "all"])
+@pytest.mark.parametrize("blank", ["\u200b", "\u2060 \u200b"])
+async def test_a_text_that_shows_nothing_and_only_the_agent_remembers_is_no_answer(
+    tmp_path: Path, narration: str, blank: str
+) -> None:
+    async with chat(tmp_path, narration) as c:
+        steps = ["Real words.", {"tool": "look"}, {"remember": chunk(blank, "b")}]
+        assert await c.ask(script(*steps, *DIES, resume=NOTHING)) == ["Real words."]
+        assert [text for text, _, _ in await said_in(c)] == ["Real words."]
+        posts = await c.ask(script({"tool": "look"}, {"remember": chunk(blank, "c")}, *DIES, resume=NOTHING))
+        assert posts[1:] == ["The agent ended its turn without a word."]
+        await c.w.balanced()
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["", "remembered"])
+async def test_a_text_for_another_place_that_shows_nothing_is_not_sent(tmp_path: Path, lost: bool) -> None:
+    blank = '<message to="boss">\u200b</message>Done.'
+    steps = [{"tool": "look"}, {"remember": chunk(blank, "b")}, *DIES] if lost else [blank]
+    async with chat(tmp_path, destinations=destination("boss", "19", "chat")) as c:
+        assert await c.ask(script(*steps, resume=NOTHING)) == ["Done."]
+        assert [text for text, _, _ in await said_in(c)] == ["Done."]
         await c.w.balanced()
 
 

@@ -54,6 +54,19 @@ def test_an_answer_behind_its_own_prompt_is_found() -> None:
     assert texts(find(fold, "yes", before=(("user", "hello"), ("agent", "Hi.")))) == ["Gone on."]
 
 
+def test_a_text_that_shows_nothing_is_none() -> None:
+    assert find(history(("user", ASKED), ("agent", "\u200b"))) is None
+    found = find(history(("user", ASKED), ("agent", "Here."), ("agent", "\u2060 \u200b")), ASKED)
+    assert texts(found) == ["Here."]
+
+
+def test_it_is_known_where_the_agent_was_asked_again() -> None:
+    goes_on = f"{recall.GOES_ON}: {ASKED!r}"
+    fold = history(("user", ASKED), ("agent", "One."), ("agent", "Two."), ("user", goes_on), ("agent", "Three."))
+    found = find(fold, ASKED)
+    assert texts(found) == ["One.", "Two.", "Three."] and found is not None and found.asked_again == {2}
+
+
 def test_a_short_message_is_not_answered_by_a_longer_one_that_holds_it() -> None:
     fold = history(("user", ASKED), ("agent", "I say yes."))
     assert find(fold, "yes", before=(("user", ASKED), ("agent", "I say yes."))) is None

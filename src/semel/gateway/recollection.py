@@ -7,7 +7,7 @@ only the agent's memory has become rows, too: they had started, so their turn is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from semel.gateway.places import HOME, Place, Places
@@ -93,7 +93,12 @@ def recollect(
     items = lost.remembered.items
     told: list[_Part | Item] = []
     held = [one.text for one in lost.blocks if one.refused]
-    for block, run in _join_split(zip(_number_blocks(items), items, strict=True)):
+    lasts: set[int] = set()  # what stands last before another prompt, or at the end: it may have been cut off there
+    asked_again, number = lost.remembered.asked_again, 0
+    for block, run in _join_split(zip(_number_blocks(items, asked_again), items, strict=True)):
+        if number in asked_again:
+            lasts.add(len(told) - 1)
+        number += len(run)
         if run[0].kind == "tool":
             told += run
             continue
@@ -101,13 +106,14 @@ def recollect(
         for item in run:
             said += [item.text, *_files_of(item)]
         told += [replace(part, block=block) for part in _read_parts(said, begun, places, names, held)]
+    lasts.add(len(told) - 1)
     # What a tool sent is no text of the agent: one that equals it is its echo, and any other is said (Law 5).
     written = [recall.Written(one.claim, one.text, one.cut) for one in lost.blocks if one.home]
     by_tool = [bare(one.text) for one in lost.said if one.home and one.how == "tool" and one.fate != "failed"]
     texts = [(n, one) for n, one in enumerate(told) if isinstance(one, _Part) and one.file is None]
     homes = {n: one.text for n, one in texts if one.say is None}
     beyond = recall.compare(homes, written)
-    cut = {one.claim for one in written if one.cut}
+    waiting = _list_waiting(lost.said)
     kept = {content for one in lost.said if one.home and one.fate != "failed" for content in one.contents}
     _, unknown = recall.match_calls(lost.calls, lost.remembered.calls)
     firsts: dict[int, int] = {}  # block -> the slot of what is said first of it
@@ -128,8 +134,10 @@ def recollect(
         elif (found := beyond[n]).whole is not None:
             out.whole.add(found.whole)
             out.answer = found.whole if ended and n == max(homes) else None
-            if found.whole in cut and n < len(told) - 1:
-                out.ops += _end_text(slot, _say_home(one.text, begun, places, quiet, one, False))
+            later = (text for k, text in homes.items() if k > n)
+            if found.whole in waiting and n not in lasts and not _is_begun_again(one.text, later):
+                legs = _say_home(waiting[found.whole], begun, places, quiet, one, False).legs
+                out.ops += [show.Complete(found.whole, legs)] if legs else []
         elif not is_blank(found.rest):
             partial = n == len(told) - 1 and not ended and not one.closed
             if partial and any(sent != (half := bare(found.rest)) and sent.startswith(half) for sent in by_tool):
@@ -173,7 +181,8 @@ def _read_parts(
         elif isinstance(piece, Problem) and (behind := _behind(piece.text, held)):
             out += _read_parts([behind], begun, places, names, held)
         elif isinstance(piece, Problem) and piece.to == HOME:
-            out += [_Part(piece.text), *(_Part("", file=file) for file in piece.files)]
+            out += [_Part(piece.text)] if piece.text else []
+            out += [_Part("", file=file) for file in piece.files]
     return out
 
 
@@ -183,13 +192,14 @@ def _behind(text: str, held: Sequence[str]) -> str:
     return text[len(max(fitting, key=len)) :].strip() if fitting else ""
 
 
-def _number_blocks(items: Sequence[Item]) -> list[int]:
-    """Which block each item stands in: a tool call ends one, and another message id does."""
+def _number_blocks(items: Sequence[Item], asked_again: Collection[int]) -> list[int]:
+    """Which block each item stands in: a tool call ends one, another message id does, and so does another prompt."""
     numbers: list[int] = []
     number, message = 0, None
-    for item in items:
+    for n, item in enumerate(items):
         named = item.fields.get("message_id")
-        if item.kind == "tool" or (named is not None and message is not None and named != message):
+        another = named is not None and message is not None and named != message
+        if item.kind == "tool" or another or n in asked_again:
             number, message = number + 1, None
         message = named or message
         numbers.append(number)
@@ -209,15 +219,27 @@ def _join_split(items: Iterable[tuple[int, Item]]) -> list[tuple[int, list[Item]
     return out
 
 
+def _is_begun_again(text: str, later: Iterable[str]) -> bool:
+    """Whether one of the later texts says it from its beginning, and goes on: that one stands for it."""
+    begun = bare(text)
+    return any(len(form := bare(one)) > len(begun) and form.startswith(begun) for one in later)
+
+
+def _list_waiting(said: Sequence[Utterance]) -> dict[int, str]:
+    """What broke off at home, and can still leave there: it stands, and nothing that was said behind it has left."""
+    waiting: dict[int, str] = {}
+    for one in (one for one in said if one.home):
+        if one.fate not in ("unsent", "seen"):
+            waiting.clear()
+        elif one.cut and not one.superseded:
+            waiting[one.claim] = one.text
+    return waiting
+
+
 def _files_of(message: Item) -> list[AgentFile]:
     """What the agent handed over in its text; a tool call shows its own files."""
     named = message.fields.get("content", ()) if message.kind == "message" else ()
     return [one["file"] for one in named if isinstance(one.get("file"), AgentFile)]
-
-
-def _end_text(slot: int, say: Say) -> list[show.Op]:
-    """A text that was shown: something stands behind it, so it was whole, and leaves before that if it never left."""
-    return [show.Block(slot, (say,)), show.Leave(slot, say.legs)] if say.legs else []
 
 
 def _say_file(file: AgentFile, begun: Begun, places: Places) -> Say:

@@ -34,11 +34,13 @@ FEW = 4  # one with fewer is no half of a text only because that begins with it
 class Remembered:
     """What an agent's history holds behind the prompt of the interrupted turn, in order.
 
-    `items`: messages and tool calls. `ended`: the history marks that the turn had ended.
+    `items`: messages and tool calls. `ended`: the history marks that the turn had ended. `asked_again`: the numbers of
+    the items that stand first behind another prompt of the turn.
     """
 
     items: tuple[Item, ...] = ()
     ended: bool = False
+    asked_again: frozenset[int] = frozenset()
 
     @property
     def messages(self) -> list[Item]:
@@ -109,10 +111,16 @@ def find_turn(
     first = _first_prompt(past, asked)
     if first is None:
         return None
-    behind = [one for one in past[first + 1 :] if one.kind == "tool" or _is_said(one)]
+    behind: list[Item] = []
+    asked_again = set()
+    for one in past[first + 1 :]:
+        if _is_prompt(one):
+            asked_again.add(len(behind))
+        elif one.kind == "tool" or _is_said(one):
+            behind.append(one)
     if not behind or _is_earlier(past[first], behind, asked, before):
         return None
-    return Remembered(tuple(behind), ended and not _is_prompt(past[-1]))
+    return Remembered(tuple(behind), ended and not _is_prompt(past[-1]), frozenset(asked_again))
 
 
 def is_open(call: Item) -> bool:

@@ -129,7 +129,18 @@ class Leave:
     legs: tuple[Leg, ...]
 
 
-Op = Leave | Reserve | About | Preview | Replace | Block | Supersede | ItemOpen | ItemGrow | ItemSet | Notice | Title
+@dataclass(frozen=True)
+class Complete:
+    """What a lost attempt was cut off in was all of its text, as its agent remembers: it leaves in these parts."""
+
+    claim: int
+    legs: tuple[Leg, ...]
+
+
+Op = (
+    Leave | Complete | Reserve | About | Preview | Replace | Block | Supersede
+    | ItemOpen | ItemGrow | ItemSet | Notice | Title
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -295,6 +306,10 @@ class _Apply:
 
     def on_Leave(self, op: Leave) -> None:
         _deliver_closing(self.tx, self.claims, op.slot, op.legs)
+
+    def on_Complete(self, op: Complete) -> None:
+        if speak.deliver(self.tx, op.claim, op.legs):
+            _mark_whole(self.tx, op.claim)
 
     def on_Reserve(self, op: Reserve) -> None:
         who, leg = self.caller, op.leg
