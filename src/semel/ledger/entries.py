@@ -170,6 +170,14 @@ def set_entry(
     _dirty(tx, session, "entry", seq, rev)
 
 
+def mark_whole(tx: Tx, claim: int | None) -> None:
+    """What a failed attempt was cut off in was said again in the same words: it was all of it."""
+    for place in tx.all("entries_of_claim", claim=claim):
+        entry = tx.one("entry_get", session=place.session, seq=place.seq)
+        if entry is not None and entry.partial:
+            set_entry(tx, place.session, place.seq, partial=False, tell=False)
+
+
 def add_item(
     tx: Tx,
     session: int,
@@ -223,3 +231,9 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
     )  # fmt: skip
     tx.run("pieces_drop_item", item=item)
     _dirty(tx, row.session, "item", item, rev)
+
+
+def rest_items(tx: Tx, session: int) -> None:
+    """No turn runs: nothing beside the transcript streams any more."""
+    for item in tx.all("items_live", session=session):
+        set_item(tx, item.id, live=False)

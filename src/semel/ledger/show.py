@@ -233,7 +233,7 @@ class _Apply:
         if claim is not None and made.outcome in ("said", "echo"):
             self.claims[op.slot] = claim
         if made.outcome == "echo" and not op.partial:
-            _mark_whole(self.tx, made.echo_of)
+            entries.mark_whole(self.tx, made.echo_of)
         if made.seq is not None:
             self.entries[op.slot] = made.seq
             if op.partial:
@@ -309,7 +309,7 @@ class _Apply:
 
     def on_Complete(self, op: Complete) -> None:
         if speak.deliver(self.tx, op.claim, op.legs):
-            _mark_whole(self.tx, op.claim)
+            entries.mark_whole(self.tx, op.claim)
 
     def on_Reserve(self, op: Reserve) -> None:
         who, leg = self.caller, op.leg
@@ -382,7 +382,7 @@ def finish(
     told = [held, *end.notices] if held is not None else end.notices
     seen = _tell_end(tx, row, fence.turn, end, told, after.attached)
     turns.close_reserved(tx, row, caller.root)
-    _rest_items(tx, fence.session)
+    entries.rest_items(tx, fence.session)
     state = law.step("running", end.event)
     tx.run(
         "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=seen.kind,
@@ -427,7 +427,7 @@ def put_off(
     turns.check(tx, fence)
     after = _Apply(tx, caller, slots).all(ops)
     turns.close_entries(tx, fence.session, fence.turn)
-    _rest_items(tx, fence.session)
+    entries.rest_items(tx, fence.session)
     turns.put_off(tx, fence, why, ms)
     return after
 
@@ -441,7 +441,7 @@ def late(
     row = tx.one("session_by_id", id=caller.session)
     assert row is not None
     if row.turn is None:
-        _rest_items(tx, caller.session)
+        entries.rest_items(tx, caller.session)
     return after
 
 
@@ -480,7 +480,7 @@ def _deliver_answer(tx: Tx, session: Row, caller: speak.Caller, claim: int) -> i
     said = tx.one("claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row
     if said is None or said.outcome != "said":
         return None
-    _mark_whole(tx, said.id)
+    entries.mark_whole(tx, said.id)
     if is_local(session.home) or tx.value("part_first", claim=said.id) is not None:
         return None
     left = speak.deliver_block(tx, session, claim)
@@ -490,23 +490,9 @@ def _deliver_answer(tx: Tx, session: Row, caller: speak.Caller, claim: int) -> i
     return left
 
 
-def _mark_whole(tx: Tx, claim: int | None) -> None:
-    """What a failed attempt was cut off in was said again in the same words: it was all of it."""
-    for place in tx.all("entries_of_claim", claim=claim):
-        entry = tx.one("entry_get", session=place.session, seq=place.seq)
-        if entry is not None and entry.partial:
-            entries.set_entry(tx, place.session, place.seq, partial=False, tell=False)
-
-
 def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:
     """The agent was told that what it was cut off in never left; it had nothing to add, and that was its answer."""
     said = tx.one("claim_get", id=claim) if claim is not None else None
     entry = tx.one("entry_get", session=session, seq=said.seq) if said is not None else None
     if entry is not None and entry.partial:
         entries.set_entry(tx, session, entry.seq, tell=True)
-
-
-def _rest_items(tx: Tx, session: int) -> None:
-    """No turn runs: nothing beside the transcript streams any more."""
-    for item in tx.all("items_live", session=session):
-        entries.set_item(tx, item.id, live=False)
