@@ -252,6 +252,13 @@ def test_texts_that_a_history_lacks_or_tells_in_another_order_hide_none_of_the_o
     assert beyond(["Look.Now then."], Written(1, "Look."), Written(2, "No")) == [Beyond(0, "Now then.")]
 
 
+def test_a_text_that_was_said_again_and_cut_off_is_not_taken_for_one_that_goes_on_with_the_next() -> None:
+    lamp = "The lamp is on"
+    said = [Written(1, lamp), Written(2, "First I look."), Written(3, lamp), Written(4, lamp, cut=True)]
+    assert beyond([lamp + "F"], *said) == [Beyond(0)]
+    assert beyond([lamp + "First I look.T"], *said) == [Beyond(0)]
+
+
 SAID = (
     "First I look.", "The lamp is on", "Yes", "ha", "ha", "No: it is off.", "Eine Antwort mit Umlauten: äöü", "😀 ok",
     "Two\n\nparagraphs here", "42",

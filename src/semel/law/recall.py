@@ -321,6 +321,8 @@ class _Texts:
 
         The first attempt looks like a text of its own, since the agent went on under another id.
         """
+        if "".join(map(self._left, range(len(self.forms)))).startswith(form):
+            return False  # it holds the texts in their order, as far as it goes
         for n, again in enumerate(self.forms):
             if self.told[n] or not self.written[n].cut or len(again) < FEW or not form.startswith(again):
                 continue
