@@ -245,3 +245,16 @@ async def _sees_retries(w: World, seen: asyncio.Event, before: int) -> None:
                 retries.add(change["seq"])
         if len(retries) > before:
             seen.set()
+
+
+@pytest.mark.usefixtures("soon")
+async def test_an_attempt_that_the_agents_own_retry_replaced_swallows_no_repeat(tmp_path: Path) -> None:
+    """OpenCode tells its answer once more under another id where the model's stream broke: the two are one text."""
+    text = "The kettle is on, the lamp is off, and the door is closed."
+    first = [{"text": text, "message": "a"}, {"text": text, "message": "b"}, OVERLOADED]
+    again = [{"text": text, "message": "c"}, {"text": "Once more:", "message": "d"}, {"text": text, "message": "e"}]
+    async with World(tmp_path, args=("--name", "opencode")) as w:
+        await w.ask(script(name="n", attempts=[first, again]))
+        said = [e["text"] for e in await w.entries() if e["role"] == "agent" and not e.get("superseded")]
+        assert said == [text, "Once more:", text]
+        await w.balanced()
