@@ -20,13 +20,16 @@ LATE = ("after", "insist")
 MARK = re.compile(r"\bq\d+\b")
 
 
-def misplaced(content: Sequence[Json], prompts: Sequence[Prompted], roots: Mapping[str, int]) -> Iterator[str]:
-    """What is wrong with the histories in a prompt. `roots`: each mark to the turn that it is bound to."""
+def misplaced(
+    content: Sequence[Json], prompts: Sequence[Prompted], roots: Mapping[str, int], refused: Sequence[str] = ()
+) -> Iterator[str]:
+    """What is wrong with the histories in a prompt. `roots`: each mark to the turn that it is bound to. `refused`: the
+    texts that a platform refused."""
     for block in content:
         text = str(block.get("text", ""))
         if text.startswith(HEAD):
             yield from _out_of_order(LINE.findall(text), prompts, roots)
-            yield from _told_twice(LINE.findall(text), prompts)
+            yield from _told_twice(LINE.findall(text), prompts, refused)
 
 
 def _out_of_order(
@@ -50,10 +53,12 @@ def _asked_by(text: str, prompts: Sequence[Prompted]) -> str | None:
     return marks.pop() if len(marks) == 1 else None
 
 
-def _told_twice(lines: list[tuple[str, str, str]], prompts: Sequence[Prompted]) -> Iterator[str]:
+def _told_twice(
+    lines: list[tuple[str, str, str]], prompts: Sequence[Prompted], refused: Sequence[str]
+) -> Iterator[str]:
     """A text that was said to its end, and what an attempt had begun to say of it: no more of them than were said.
     Where each attempt was cut off in it, what each had shown stands. And what an attempt that a later prompt joined
-    says once more is no echo of what was said before that (Law 5)."""
+    says once more is no echo of what was said before that, nor of what was refused (Law 5)."""
     told = [[one.text for one in prompt.told] for prompt in prompts]
     known = {text for texts in told for text in texts}
     said = [text for role, _, text in lines if role == "agent"]
@@ -63,7 +68,7 @@ def _told_twice(lines: list[tuple[str, str, str]], prompts: Sequence[Prompted]) 
         ]
         by = [n for n, texts in enumerate(told) if whole in texts]
         again = sum(told[n].count(whole) for n in by[1:] if _is_joined(prompts[n], prompts))
-        if len(same) > max([1, *(texts.count(whole) for texts in told)]) + again:
+        if len(same) > max([1, *(texts.count(whole) for texts in told)]) + again + refused.count(whole):
             yield f"law 4: an agent is told {whole!r} {len(same)} times: {same}"
 
 

@@ -99,7 +99,8 @@ class Witness:
             )  # fmt: skip
             if not any(state == "running" and its for state, its in rows):
                 self._broken(f"law 3: an agent is asked {mark}, which is not bound to the running turn: {rows}")
-        for what in past.misplaced(content, self.world.disk.prompts, dict(self._ask(_BOUND, launch.session))):
+        refused = [text for (text,) in self._ask(_REFUSED, launch.session)]
+        for what in past.misplaced(content, self.world.disk.prompts, dict(self._ask(_BOUND, launch.session)), refused):
             self._broken(what)
 
     def seen(self, session: str, frame: Json) -> None:
@@ -144,6 +145,8 @@ _SAID = (
     "SELECT s.id, e.seq, e.text, e.base FROM session s JOIN entry e ON e.session = s.id "
     "WHERE s.key = ? AND e.role = 'agent'"
 )
+_REFUSED = """SELECT c.text FROM claim c JOIN session s ON s.id = c.session WHERE s.key = ?
+ AND EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.state IN ('rejected', 'dropped'))"""
 _BOUND = (
     "SELECT substr(e.payload, instr(e.payload, 'look at q') + 8, instr(substr(e.payload, instr(e.payload, 'look at q') "
     "+ 8), ' ') - 1), t.root FROM event e JOIN hearing h ON h.event = e.id JOIN session s ON s.id = h.session "
