@@ -24,6 +24,7 @@ class Script:
     endless: str = ""  # how the answer to a fetch of the first mail has no end: "literal", "lines", "slow"
     late: bytes = b""  # a mail that comes with the leave to wait, and is told of in one piece with it
     early: bytes = b""  # a mail that comes before IDLE, and is told of before the leave to wait
+    meanwhile: bytes = b""  # a mail that comes while another is fetched, and is told of with that
     port: int = 0
     commands: list[str] = field(default_factory=list)
     waiting: asyncio.Event = field(default_factory=asyncio.Event)  # somebody waits for news, or hangs
@@ -110,6 +111,10 @@ async def _answer(
         most = int(found[1]) if (found := re.search(r"BODY\S*<0\.(\d+)>", rest)) else None
         for uid in (each for each in asked if script.mails[each - 1]):
             writer.write(_fetched(script, uid, most))
+        if script.meanwhile:
+            script.mails.append(script.meanwhile)
+            script.meanwhile = b""
+            writer.write(f"* {len(script.mails)} EXISTS\r\n".encode())
     elif name == "LOGOUT":
         writer.write(b"* BYE bye\r\n")
     elif name == "IDLE":

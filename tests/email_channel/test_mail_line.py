@@ -91,6 +91,17 @@ async def test_news_that_come_before_the_leave_to_wait_are_not_missed(tmp_path: 
         await inbox.wait(1)
 
 
+async def test_news_that_come_while_another_mail_is_fetched_are_not_missed(tmp_path: Path) -> None:
+    inbox = KeptInbox(tmp_path)
+    async with (
+        imap(meanwhile=bytes(mail("two", message_id="<2@people.org>"))) as server,
+        running(channel(server.port, poll=1000.0), inbox),
+    ):
+        await inbox.wait_online()
+        server.add(bytes(mail("one")))
+        await inbox.wait(2)
+
+
 async def test_a_server_that_tells_of_nothing_all_the_time_is_not_asked_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,8 @@ _SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _FINDS_IN = ("\\all", "\\sent", "\\junk", "\\archive", "\\trash")
 """Mailboxes that a copy of ours may have been put into, by their special use (RFC 6154)."""
+_CAME = "EXISTS"
+"""What a server tells, in any answer, when the number of mails has changed (RFC 3501, 7.3.1)."""
 _HEADERS = "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID REFERENCES IN-REPLY-TO SUBJECT)]"
 
 
@@ -60,6 +62,7 @@ def _number(box: MailBox, name: str) -> int:
 def after(box: MailBox, uid: int, old: int, since: float) -> list[int]:
     """The UIDs above that one, lowest first; of those below `old`, of mails that came since that day, or the day
     before."""
+    box.client.untagged_responses.pop(_CAME, None)  # what is told of from here on may have come too late for this
     found: set[int] = set()
     if uid + 1 < old:
         criteria = f"UID {uid + 1}:{old - 1} SINCE {day(since - 86400)}"
@@ -109,6 +112,8 @@ def _fetch(box: MailBox, uids: str, what: str) -> list[Any]:
 
 def wait_for_news(box: MailBox, line: Line, seconds: float) -> None:
     """Until something may have come, at most so long: by IDLE (RFC 2177) where the server has it."""
+    if _CAME in box.client.untagged_responses:  # told of in the answer to another command
+        return
     if "IDLE" not in box.client.capabilities:
         line.wait(seconds)
         return
