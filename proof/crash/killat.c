@@ -1,7 +1,11 @@
-/* Kills a process at the n-th moment before or after a system call that touches the disk or a socket.
+/* Kills a process at the n-th moment between two system calls that touch the disk or a socket.
  *
- * A write at a place in a file (pwrite) and a lock have one moment, the one before: such a write is followed at once
- * by the next call of the same thread, whose own moment comes then, and a lock ends with its process.
+ * Behind a call, and until the next one begins, is one moment. It is struck right behind the call where its number is
+ * odd, and where that is even right before the next call: what the process does between the two without such a call
+ * (it starts a program, it sends a signal) is done then. Before a call while another one of another thread is under
+ * way is a moment of its own. A write at a place in a file (pwrite) has none behind it: it is followed at once by the
+ * next call of the same thread, whose own moment comes then. A lock ends with its process, and changes nothing that
+ * stays: it is no such call.
  *
  * Loaded with LD_PRELOAD. Counting begins with killat_arm(FILE), or at the start of a program one of whose arguments
  * is KILLAT_WORD, where KILLAT_FILE is set. FILE is a `struct control`, shared with whoever made it: `target` is the
@@ -18,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -30,7 +33,8 @@
 
 struct control {
     int64_t target, count, pid;
-    char what[232];
+    int32_t behind, due; /* the newest moment is right behind a call; the next one to come is struck */
+    char what[224];
 };
 
 static struct control *control;
@@ -102,9 +106,7 @@ static int socket_only(int fd) { return kind(fd) == S_IFSOCK && stream(fd); }
 
 static int path_only(int fd) { return (void)fd, 1; }
 
-static void pass(const char *when, const char *call, int fd, const char *path) {
-    if (__atomic_add_fetch(&control->count, 1, __ATOMIC_SEQ_CST) != control->target)
-        return;
+static void strike(const char *when, const char *call, int fd, const char *path) {
     char link[64], name[200] = "";
     if (!path) {
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -115,6 +117,19 @@ static void pass(const char *when, const char *call, int fd, const char *path) {
     kill(getpid(), SIGKILL);
     for (;;)
         pause();
+}
+
+static void pass(int behind, const char *call, int fd, const char *path) {
+    const char *when = behind ? "after" : "before";
+    int same = __atomic_exchange_n(&control->behind, behind, __ATOMIC_SEQ_CST) && !behind;
+    if (__atomic_load_n(&control->due, __ATOMIC_SEQ_CST))
+        strike(when, call, fd, path);
+    int64_t number = same ? 0 : __atomic_add_fetch(&control->count, 1, __ATOMIC_SEQ_CST);
+    if (!number || number != control->target)
+        return;
+    if (!behind || number % 2)
+        strike(when, call, fd, path);
+    __atomic_store_n(&control->due, 1, __ATOMIC_SEQ_CST);
 }
 
 /* ------------------------------------------------------------ the calls */
@@ -132,12 +147,12 @@ static void pass(const char *when, const char *call, int fd, const char *path) {
             errno = before;                                                                                            \
             return real given;                                                                                         \
         }                                                                                                              \
-        pass("before", #name, fd, path);                                                                               \
+        pass(0, #name, fd, path);                                                                               \
         errno = before;                                                                                                \
         ret out = real given;                                                                                          \
         int after = errno;                                                                                             \
         if (twice)                                                                                                     \
-            pass("after", #name, fd, path);                                                                            \
+            pass(1, #name, fd, path);                                                                            \
         errno = after;                                                                                                 \
         return out;                                                                                                    \
     }
@@ -161,7 +176,6 @@ ON_FD(int, posix_fallocate64, (int fd, off64_t at, off64_t n), (fd, at, n), any)
 ON_FD(int, fallocate, (int fd, int how, off_t at, off_t n), (fd, how, at, n), any)
 ON_FD(int, fallocate64, (int fd, int how, off64_t at, off64_t n), (fd, how, at, n), any)
 ON_FD(int, fchmod, (int fd, mode_t mode), (fd, mode), any)
-AT_PLACE(int, flock, (int fd, int how), (fd, how))
 ON_FD(ssize_t, sendfile, (int fd, int from, off_t *at, size_t n), (fd, from, at, n), any)
 ON_FD(ssize_t, sendfile64, (int fd, int from, off64_t *at, size_t n), (fd, from, at, n), any)
 
@@ -220,9 +234,9 @@ ON_PATH(int, creat64, (const char *path, mode_t mode), (path, mode))
         MODE                                                                                                           \
         if (!(how & (O_CREAT | O_TRUNC)) || !counting())                                                               \
             return real given;                                                                                         \
-        pass("before", #name, -1, path);                                                                               \
+        pass(0, #name, -1, path);                                                                               \
         int out = real given, after = errno;                                                                           \
-        pass("after", #name, -1, path);                                                                                \
+        pass(1, #name, -1, path);                                                                                \
         errno = after;                                                                                                 \
         return out;                                                                                                    \
     }
@@ -231,20 +245,3 @@ OPEN(open, (const char *path, int how, ...), (const char *, int, ...), (path, ho
 OPEN(open64, (const char *path, int how, ...), (const char *, int, ...), (path, how, mode))
 OPEN(openat, (int at, const char *path, int how, ...), (int, const char *, int, ...), (at, path, how, mode))
 OPEN(openat64, (int at, const char *path, int how, ...), (int, const char *, int, ...), (at, path, how, mode))
-
-#define FCNTL(name)                                                                                                    \
-    int name(int fd, int what, ...) {                                                                                  \
-        REAL(int, name, (int, int, ...));                                                                              \
-        va_list more;                                                                                                  \
-        va_start(more, what);                                                                                          \
-        void *given = va_arg(more, void *);                                                                            \
-        va_end(more);                                                                                                  \
-        int locks = what == F_SETLK || what == F_SETLKW || what == F_OFD_SETLK || what == F_OFD_SETLKW;                \
-        if (!locks || !counting() || !any(fd))                                                                         \
-            return real(fd, what, given);                                                                              \
-        pass("before", "lock", fd, NULL);                                                                              \
-        return real(fd, what, given);                                                                                  \
-    }
-
-FCNTL(fcntl)
-FCNTL(fcntl64)

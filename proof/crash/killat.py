@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("killat.c")
-LAYOUT = struct.Struct("=qqq232s")  # struct control: target, count, pid, what
+LAYOUT = struct.Struct("=qqqii224s")  # struct control: target, count, pid, behind, due, what
 
 
 class NoCompiler(Exception):
@@ -44,12 +44,12 @@ class Seen:
     empty where it was not."""
 
     target: int
-    count: int  # points that were passed
+    count: int  # moments that were passed
     what: str
 
     @property
     def struck(self) -> bool:
-        return 0 < self.target <= self.count
+        return bool(self.what)
 
 
 class Control:
@@ -57,13 +57,13 @@ class Control:
 
     def __init__(self, path: Path, target: int) -> None:
         self.path, self.target = path, target
-        path.write_bytes(LAYOUT.pack(target, 0, 0, b""))
+        path.write_bytes(LAYOUT.pack(target, 0, 0, 0, 0, b""))
 
     def __repr__(self) -> str:
         return f"<Control {self.path.name}: {self.seen()}>"
 
     def seen(self) -> Seen:
-        target, count, _, what = LAYOUT.unpack(self.path.read_bytes())
+        target, count, *_, what = LAYOUT.unpack(self.path.read_bytes())
         return Seen(target, count, what.split(b"\0")[0].decode(errors="replace"))
 
     @property

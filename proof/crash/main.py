@@ -115,7 +115,7 @@ class _Runs:
         if self.args.point is not None:
             return list(self.args.point)
         last = self.points[process]
-        # Odd, so that both sides of a call are among them.
+        # Odd, so that both ends of a moment are among them.
         stride = max(1, last // SAMPLE[process]) | 1 if quick else 1
         return list(range(1 + stride // 2, last + 1, stride))
 
