@@ -394,12 +394,13 @@ class Model:
         name, text = f"secret {self.secrets}", f"a secret, {self.secrets}."
         self.hear("api", name, text, [key], True)
         self.hear("api", name, f"another {text}", [key], True)
-        if key in self.runs:
-            run = self.runs[key]
+        if (run := self.runs.get(key)) is not None:
             self.take(run, Began(run.fresh(), "thought", {"text": text}), now=True)
         self.house.delete(key)
-        if key in self.runs:
+        if run is not None:
             self._over(key)
+        for process in [p for p in self.processes if p.session == key and p.live]:
+            self._dead(process)  # the gateway ends it
         if key in self.turn:
             self._give_up(key, self.turn[key])
         self.waiting[key], self.waking[key], self.steering[key] = [], set(), set()

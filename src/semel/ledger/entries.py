@@ -234,6 +234,7 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
 
 
 def rest_items(tx: Tx, session: int) -> None:
-    """No turn runs: nothing beside the transcript streams any more."""
+    """No turn runs: nothing beside the transcript streams any more, and a tool call that has no result gets none."""
     for item in tx.all("items_live", session=session):
-        set_item(tx, item.id, live=False)
+        is_open = item.kind == "tool" and load(item.body).get("status") in ("pending", "running")
+        set_item(tx, item.id, live=False, body={"status": "no result"} if is_open else None)
