@@ -147,12 +147,12 @@ static void pass(int behind, const char *call, int fd, const char *path) {
             errno = before;                                                                                            \
             return real given;                                                                                         \
         }                                                                                                              \
-        pass(0, #name, fd, path);                                                                               \
+        pass(0, #name, fd, path);                                                                                      \
         errno = before;                                                                                                \
         ret out = real given;                                                                                          \
         int after = errno;                                                                                             \
         if (twice)                                                                                                     \
-            pass(1, #name, fd, path);                                                                            \
+            pass(1, #name, fd, path);                                                                                  \
         errno = after;                                                                                                 \
         return out;                                                                                                    \
     }
@@ -234,9 +234,9 @@ ON_PATH(int, creat64, (const char *path, mode_t mode), (path, mode))
         MODE                                                                                                           \
         if (!(how & (O_CREAT | O_TRUNC)) || !counting())                                                               \
             return real given;                                                                                         \
-        pass(0, #name, -1, path);                                                                               \
+        pass(0, #name, -1, path);                                                                                      \
         int out = real given, after = errno;                                                                           \
-        pass(1, #name, -1, path);                                                                                \
+        pass(1, #name, -1, path);                                                                                      \
         errno = after;                                                                                                 \
         return out;                                                                                                    \
     }

@@ -56,8 +56,11 @@ class Chat:
         """The messages as a person sees them there."""
         screen: dict[str, str] = {}
         for post in self.platform.log:
-            screen[post.target or post.id] = post.text
-        return [text for text in screen.values() if text]
+            if post.kind == "delete":
+                screen.pop(str(post.target), None)
+            else:
+                screen[post.target or post.id] = post.text
+        return list(screen.values())
 
     @property
     def told(self) -> list[str]:
@@ -75,6 +78,13 @@ async def chat(
     env = {"SEMEL_DEMO_LOG": str(path / "prompts")}
     async with World(path, channels=channels, channel_settings=settings, env=env, **more) as w:
         yield Chat(w, platform)
+
+
+@pytest.fixture
+def soon_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn is tried again soon, and people are told of that wait as of a long one."""
+    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.gateway.ends.LONG", 0.05)
 
 
 async def kill_agent(w: World) -> None:
@@ -107,11 +117,8 @@ async def test_a_text_leaves_although_a_tool_sent_something_after_it(tmp_path: P
         assert sorted(posts) == ["And a file.", "The result is 42."]
 
 
-async def test_a_text_leaves_although_a_notice_of_a_long_wait_came_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
-    monkeypatch.setattr("semel.gateway.ends.LONG", 0.05)
+@pytest.mark.usefixtures("soon_told")
+async def test_a_text_leaves_although_a_notice_of_a_long_wait_came_after_it(tmp_path: Path) -> None:
     async with chat(tmp_path, agent={"attempts": 2}) as c:
         posts = await c.ask(script("The result is 42.", {"tool": "look"}, UNAVAILABLE, resume=NOTHING))
         assert posts.count("The result is 42.") == 1
@@ -187,22 +194,19 @@ async def test_a_tool_that_sends_what_a_lost_attempt_only_wrote_sends_it(
     dies = [{"text": "One.", "message": "a"}, {"text": "So", "message": "b"}, {"die": 9}]
     async with chat(tmp_path) as c:
         assert await c.ask(script(attempts=[dies, then])) == posts
-        entries = await c.w.entries(KEY)
-        assert [e["text"] for e in entries if e["role"] == "agent" and not e.get("superseded")] == said
+        assert await standing_in(c) == said
         await c.w.balanced()
 
 
+@pytest.mark.usefixtures("soon_told")
 async def test_a_text_that_was_overtaken_in_its_chat_is_said_there_where_a_later_attempt_ends_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
-    monkeypatch.setattr("semel.gateway.ends.LONG", 0.05)
     fails = [{"text": "One.", "message": "a"}, {"text": "Two.", "message": "b"}, UNAVAILABLE]
     async with chat(tmp_path, agent={"attempts": 2}) as c:
         posts = await c.ask(script(attempts=[fails, ["One."]]))
         assert [text for text in posts if "It is tried again" not in text] == ["Two.", "One."]
-        entries = await c.w.entries(KEY)
-        assert [e["text"] for e in entries if e["role"] == "agent" and not e.get("superseded")] == ["Two.", "One."]
+        assert await standing_in(c) == ["Two.", "One."]
         await c.w.balanced()
 
 
@@ -215,6 +219,11 @@ async def said_in(c: Chat) -> list[tuple[str, bool, bool]]:
     """What the record has of the agent: each text, whether it broke off there, and whether it was said anew."""
     rows = [one for one in await c.w.entries(KEY) if one["role"] == "agent"]
     return [(one["text"], bool(one.get("partial")), bool(one.get("superseded"))) for one in rows]
+
+
+async def standing_in(c: Chat) -> list[str]:
+    """Of those, what was not said anew."""
+    return [text for text, _, again in await said_in(c) if not again]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["", "streamed"])
@@ -285,7 +294,7 @@ async def test_all_that_a_block_said_at_home_leaves_where_its_agent_died_in_it(t
     block = {"text": 'Your report is ready. <message to="mail">For the mail.</message> The total is', "chunks": 9}
     async with chat(tmp_path, stream=stream, destinations=destination("mail", "m")) as c:
         await c.ask(script({"tool": "look"}, block, {"sleep": 0.2}, {"die": 9}, resume=NOTHING))
-        assert [text.strip() for text in _shown(c)] == ["Your report is ready.", "The total is"]
+        assert [text.strip() for text in c.seen] == ["Your report is ready.", "The total is"]
         await c.w.balanced()
 
 
@@ -300,21 +309,8 @@ async def test_the_beginning_of_what_was_shown_is_no_text_where_its_agent_dies_i
     again = [{"text": CUT[:12], "chunks": 2}, {"sleep": 0.2}, {"die": 9}]
     async with chat(tmp_path, stream=stream) as c:
         await c.ask(script({"tool": "look"}, *begins, resume=[again, NOTHING]))
-        assert _shown(c) == [CUT]
+        assert c.seen == [CUT]
         await c.w.balanced()
-
-
-def _shown(c: Chat) -> list[str]:
-    """What the chat shows when its edits are done."""
-    shown: dict[str, str] = {}
-    for post in c.platform.log:
-        if post.kind == "edit":
-            shown[str(post.target)] = post.text
-        elif post.kind == "delete":
-            shown.pop(str(post.target), None)
-        else:
-            shown[post.id] = post.text
-    return list(shown.values())
 
 
 async def test_the_text_with_which_the_agents_history_ends_is_the_answer(tmp_path: Path) -> None:
@@ -326,16 +322,12 @@ async def test_the_text_with_which_the_agents_history_ends_is_the_answer(tmp_pat
         await c.w.balanced()
 
 
-async def test_the_answer_of_a_history_is_said_anew_where_what_was_written_behind_it_has_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
-    monkeypatch.setattr("semel.gateway.ends.LONG", 0.05)
+@pytest.mark.usefixtures("soon_told")
+async def test_the_answer_of_a_history_is_said_anew_where_what_was_written_behind_it_has_left(tmp_path: Path) -> None:
     fails = [{"text": "One.", "message": "a"}, {"text": "Two.", "message": "b"}, UNAVAILABLE]
     ends = [{"text": "One.", "message": "c"}, {"save": "end"}, {"sleep": 0.2}, {"die": 9}]
     async with chat(tmp_path, agent={"attempts": 3}) as c:
         posts = await c.ask(script(attempts=[fails, ends]))
         assert [text for text in posts if "It is tried again" not in text] == ["Two.", "One."]
-        said = [e["text"] for e in await c.w.entries(KEY) if e["role"] == "agent" and not e.get("superseded")]
-        assert said == ["Two.", "One."]
+        assert await standing_in(c) == ["Two.", "One."]
         await c.w.balanced()
