@@ -21,8 +21,8 @@ from semel.channels.xmpp.styling import styled
 from semel.channels.xmpp.xml import clean
 from semel.gateway.ports import Op
 
-SEEDS = range(6)
-COUNT = 250
+SEEDS = range(4)
+COUNT = 200
 Shown = tuple[str, list[str]]
 
 

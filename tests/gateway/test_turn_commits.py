@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,15 @@ class Written(list[str]):
         return [name for name in self if name != "show"]
 
 
+Watch = Callable[[World], Awaitable[Written]]
+
+
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Callable[[World], Written]:
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     """Names what a gateway writes from now on."""
 
-    def start(world: World) -> Written:
+    async def start(world: World) -> Written:
+        await world.gateway.record.write(lambda tx: None)  # what was begun before is not counted
         seen, write = Written(world), Record.write
 
         async def noted(self: Record, body: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -71,19 +75,19 @@ async def model(path: Path) -> AsyncIterator[World]:
         yield w
 
 
-async def test_a_turn_of_a_running_agent_is_three_commits(tmp_path: Path, watch: Callable[[World], Written]) -> None:
+async def test_a_turn_of_a_running_agent_is_three_commits(tmp_path: Path, watch: Watch) -> None:
     async with acp(tmp_path) as w:
         await w.ask("first")
-        seen = watch(w)
+        seen = await watch(w)
         await w.ask("second")
         assert seen == WRITES
         assert seen.commits == 3
 
 
-async def test_a_turn_of_a_model_is_three_commits(tmp_path: Path, watch: Callable[[World], Written]) -> None:
+async def test_a_turn_of_a_model_is_three_commits(tmp_path: Path, watch: Watch) -> None:
     async with model(tmp_path) as w:
         await w.ask("first")
-        seen = watch(w)
+        seen = await watch(w)
         await w.ask("second")
         assert seen.but_shows == WRITES
         assert seen.commits == 3 + seen.shows <= 4  # its text comes before its end: a batch shows it
@@ -91,24 +95,20 @@ async def test_a_turn_of_a_model_is_three_commits(tmp_path: Path, watch: Callabl
 
 @pytest.mark.parametrize("kind", [acp, model])
 @pytest.mark.parametrize("busy", MODES)
-async def test_a_busy_mode_costs_an_idle_session_no_commit(
-    tmp_path: Path, watch: Callable[[World], Written], kind: Any, busy: str
-) -> None:
+async def test_a_busy_mode_costs_an_idle_session_no_commit(tmp_path: Path, watch: Watch, kind: Any, busy: str) -> None:
     async with kind(tmp_path) as w:
         await w.ask("first")
-        seen = watch(w)
+        seen = await watch(w)
         await w.ask("second", busy=busy)
         # `collect` lets it wait for more: it looks once too early, and begins when the wake is due
         assert seen.but_shows == (["hear", "begin", *WRITES[1:]] if busy == "collect" else WRITES)
 
 
-async def test_what_is_searched_and_what_a_job_reports_costs_a_turn_no_commit(
-    tmp_path: Path, watch: Callable[[World], Written]
-) -> None:
+async def test_what_is_searched_and_what_a_job_reports_costs_a_turn_no_commit(tmp_path: Path, watch: Watch) -> None:
     async with acp(tmp_path) as w:
         await w.ask("first")
         await w.gateway.search("first")
-        seen = watch(w)
+        seen = await watch(w)
         await w.gateway.report("s", "exec.finished", "it ended", key="r1:exec.finished", data={"exit": 0})
         await w.idle()
         found = await w.gateway.search("ended")
@@ -117,10 +117,10 @@ async def test_what_is_searched_and_what_a_job_reports_costs_a_turn_no_commit(
         assert seen.commits == 3
 
 
-async def test_what_streams_adds_one_commit_for_each_batch(tmp_path: Path, watch: Callable[[World], Written]) -> None:
+async def test_what_streams_adds_one_commit_for_each_batch(tmp_path: Path, watch: Watch) -> None:
     async with World(tmp_path) as w:
         await w.ask("first")
-        seen = watch(w)
+        seen = await watch(w)
         gate = tmp_path / "go on"
         asking = asyncio.create_task(w.ask(script("one ", {"wait": str(gate)}, "two")))
         while "show" not in seen:  # noqa: ASYNC110 - the test's own bound ends it

@@ -20,9 +20,10 @@ from semel.ledger import show, speak, turns
 
 @pytest.mark.parametrize("name", [name for name in PLANS if name != "ledger"])
 def test_each_law_holds_whatever_happens(name: str) -> None:
-    found = one(Task(name, seed=1, lives=15))
+    lives = min(15, PLANS[name].lives)
+    found = one(Task(name, seed=1, lives=lives))
     assert not found.broken, f"{found.broken}; replay: {found.task.replay}"
-    assert found.steps > 50
+    assert found.steps > 10 * lives
 
 
 @pytest.mark.parametrize("seed", range(1, 3))
