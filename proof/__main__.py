@@ -26,7 +26,7 @@ PARTS = {
     "mutants": "planted faults, each caught by a part above",
     "fuzz": "what reads bytes from outside, under coverage-guided fuzzing",
     "storms": "kills at any moment, over and over",
-    "soak": "200 sessions for seven minutes, with kills",
+    "soak": "200 sessions for five minutes, with kills",
 }
 
 

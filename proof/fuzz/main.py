@@ -16,7 +16,7 @@ from proof.fuzz.targets import names
 from proof.report import Proof
 from proof.room import memory
 
-FULL, QUICK = 20, 3
+FULL, QUICK = 15, 3
 """Seconds of each target."""
 API_FULL, API_QUICK = 60, 15
 API = "api"

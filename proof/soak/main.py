@@ -20,7 +20,7 @@ from proof.soak.judge import folded, judge
 from proof.soak.storm import Size, Soak
 from proof.soak.world import World, world
 
-FULL = Size(sessions=200, storm=420, calm=180, rate=8.0, seed=0)
+FULL = Size(sessions=200, storm=300, calm=180, rate=8.0, seed=0)
 QUICK = Size(sessions=40, storm=32, calm=8, rate=6.0, seed=0, kill_every=8.0, idle=5.0)
 MOST = 600
 """Characters that one violation may take."""
@@ -30,7 +30,7 @@ ROOM = 4
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of traffic, faults and kills (another one each time; with --quick 1)")
-    parser.add_argument("--minutes", type=above(0), help="of the storm, a kill every 20 s (7)")
+    parser.add_argument("--minutes", type=above(0), help="of the storm, a kill every 20 s (5)")
     parser.add_argument("--calm", type=above(0), help="minutes of the same traffic without kills behind it (3)")
     parser.add_argument("--sessions", type=whole(), help="how many (200)")
     parser.add_argument("--rate", type=above(0), help="messages a second (8)")

@@ -44,6 +44,11 @@ def turn(kind: str, at: int, path: Path) -> str:
     return script(*steps, *signs, resume=[{"sleep": 0.01}])
 
 
+def places_of(shape: str) -> tuple[int, ...]:
+    """Where among the plain blocks the one in question stands: a history that is cut or goes on has its own end."""
+    return (0, 1, len(PLAIN)) if shape in ("glued", "separate") else (0, len(PLAIN))
+
+
 def retold(updates: list[Json], shape: str) -> list[Json]:
     """The history of a turn as an agent tells it that stores texts only."""
     prompt = [one for one in updates if one["sessionUpdate"] == "user_message_chunk"]
@@ -72,7 +77,7 @@ async def test_whatever_an_agent_wrote_is_known_in_whatever_way_its_history_tell
             *(
                 lose(w, f"{kind.replace(' ', '-')}.{at}", turn(kind, at, tmp_path / f"{kind}.{at}"), shape)
                 for kind in KINDS
-                for at in (0, 1, len(PLAIN))
+                for at in places_of(shape)
             )
         )
         assert not any(wrong), "\n".join(filter(None, wrong))
