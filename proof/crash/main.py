@@ -28,7 +28,7 @@ from proof.room import memory
 SAMPLE = {"gateway": 76, "recovery": 24, "restored": 24, "tools": 12, "exec": 14, "flush": 8, "jobs": 10}
 """How many points of each process a quick run takes, about."""
 MOST = 20  # violations after which nothing new is learnt
-JOBS = 3  # each of them mostly waits for another process
+JOBS = 4  # each of them mostly waits for another process
 LEAST = 20.0  # seconds that any run is given
 SLOWER = 20  # times as long as a run without a death, which is how slow this machine is, a run may take
 EVERY = 60.0  # seconds between two lines of progress
