@@ -22,7 +22,7 @@ Json = dict[str, Any]
 class Claim:
     """One claim. `turn_how`: how its attempt began; `fallen`: a part of it was rejected or dropped; `late`: made after
     its turn had finished (Law 10); `how`: by tool, block, ...; `edits`: the claim whose text it replaced; `stayed`: it
-    never left, and was said anew."""
+    never left, or its own attempt said the same once more, and that is what counts."""
 
     id: int
     root: int | None

@@ -36,7 +36,9 @@ ALL = 1 << 40
 _CLAIMS = """SELECT c.id, c.root, c.turn, t.how, c.dest, c.digest, c.text, c.outcome, c.reason, c.echo_of,
  EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.state IN ('rejected', 'dropped')), c.late, c.how,
  c.edits, EXISTS(SELECT 1 FROM entry e WHERE e.claim = c.id AND e.superseded = 1)
- AND NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id)
+ AND (NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) OR EXISTS(
+  SELECT 1 FROM claim r JOIN entry e ON e.claim = r.id WHERE r.turn = c.turn AND r.dest = c.dest AND r.digest = c.digest
+  AND r.id > c.id AND r.outcome = 'said' AND e.superseded = 0))
  FROM claim c LEFT JOIN turn t ON t.id = c.turn ORDER BY c.id"""
 _CLAIMED = """SELECT e.session, e.seq, c.id, c.dest, e.text FROM entry e JOIN claim c ON c.id = e.claim
  ORDER BY c.id, e.session"""

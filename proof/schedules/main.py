@@ -1,4 +1,4 @@
-"""`python -m proof schedules`: 8,000 seeds in two processes; or one of them, told, shrunk, or cut down."""
+"""`python -m proof schedules`: 6,000 seeds in two processes; or one of them, told, shrunk, or cut down."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from proof.schedules import ways
 
 Json = dict[str, Any]
 
-FULL, QUICK = 8_000, 800
+FULL, QUICK = 6_000, 800
 WORKERS = 2
 SILENCE = 120.0  # seconds after which a worker that tells nothing counts as hung
 PROGRESS = 2_500

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from transaction_desk import Desk
+from transaction_desk import Desk, block, caller, fence, leg
 
 from semel.gateway.places import Places
 from semel.gateway.ports import Safety
@@ -13,6 +13,7 @@ from semel.gateway.viewing import Viewing
 from semel.law.stream import Fold
 from semel.law.stream.evidence import LEAST_GLUED_CHARS
 from semel.law.stream.profiles import profile_for
+from semel.ledger import show, turns
 from semel.testing import FakeChannel
 
 ATTEMPT = (
@@ -42,3 +43,22 @@ def test_an_attempt_that_broke_off_and_came_again_is_marked_and_leaves_only_with
     assert said == [(ATTEMPT, True), (ANSWER, False)]
     sent = desk.look(lambda tx: tx._cursor.execute("SELECT json_extract(op, '$.text') FROM part").fetchall())
     assert "".join(text for (text,) in sent) == ANSWER
+
+
+@pytest.mark.parametrize("key", ["chat", "s"])
+def test_a_text_whose_retry_was_lost_is_told_once_by_the_next_attempt(desk: Desk, key: str) -> None:
+    """Its chat has it, so it stands again there; on a page it was hidden, so it is told anew."""
+    home, legs = ("chat:1", (leg("It is warm."),)) if key == "chat" else ("web:s", ())
+    says = block(1, "It is warm.", home, legs=legs)
+    desk.hear("Is it warm?", key)
+    lost = desk.begin(key)
+    desk.show(lost, show.Preview(1, "It is warm."), says, show.Supersede(1))
+    desk.do(turns.release, fence(lost))
+    begun = desk.begin(key)
+    desk.do(show.finish, fence(begun), caller(begun, "restart"), [says], show.Slots(), show.End("answered", "end_turn"))
+
+    said = [one["text"] for one in desk.entries(key) if one["role"] == "agent" and not one.get("superseded")]
+    assert said == ["It is warm."]
+    parts = desk.look(lambda tx: tx._cursor.execute("SELECT count(*) FROM part").fetchone())
+    assert parts == (len(legs),)
+    desk.balanced()

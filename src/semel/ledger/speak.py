@@ -163,11 +163,13 @@ def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | 
         how=what.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=_marks(tx, caller),
         last=what.last,
     )  # fmt: skip
-    if found is None or not _stays_behind(tx, what, found):
-        return found
+    if found is None:
+        return None
+    behind = _stays_behind(tx, what, found)
     for place in tx.all("entries_of_claim", claim=found):
-        entries.set_entry(tx, place.session, place.seq, superseded=True)
-    return None
+        if place.superseded != behind:  # in a chat it can be read though a retry was to replace it: so it stands again
+            entries.set_entry(tx, place.session, place.seq, superseded=behind)
+    return None if behind else found
 
 
 def _stays_behind(tx: Tx, what: Say, original: int) -> bool:

@@ -16,10 +16,16 @@ FROM claim WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
 
 -- name: claims_of_text
 -- what was already claimed with this text to this destination in this root, and whether it does not stand: its platform
--- refused it, it was deleted there, it was said anew, or it was edited since, unless all of the edit was refused (Law 5)
+-- refused it, it was deleted there, or it was edited since, unless all of the edit was refused; or its entry is superseded,
+-- and it has no parts, or its attempt said the same once more, which stands in its place (Law 5)
 SELECT c.id, c.how, c.dest, c.digest, c.outcome, c.turn, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL))
-  OR EXISTS(SELECT 1 FROM entry n WHERE n.claim = coalesce(c.edits, c.id) AND (n.more ->> 'deleted' IS NOT NULL OR n.superseded))
+  OR EXISTS(
+    SELECT 1 FROM entry n WHERE n.claim = coalesce(c.edits, c.id) AND (n.more ->> 'deleted' IS NOT NULL OR n.superseded AND (
+      NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id)
+      OR EXISTS(
+        SELECT 1 FROM claim r JOIN entry m ON m.claim = r.id WHERE r.root = c.root AND r.dest = c.dest AND r.digest = c.digest
+        AND r.id > c.id AND r.turn = c.turn AND r.outcome = 'said' AND NOT m.superseded))))
   OR EXISTS(
     SELECT 1 FROM claim e WHERE e.edits = coalesce(c.edits, c.id) AND e.id > c.id AND e.outcome = 'said' AND (
       NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id)

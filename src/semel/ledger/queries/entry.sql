@@ -57,7 +57,7 @@ UPDATE entry SET tell = 0 WHERE session = :session AND tell = 1 AND seq <= :upto
 
 -- name: entries_of_claim
 -- where a claim was recorded
-SELECT e.session, e.seq FROM entry e JOIN session s ON s.id = e.session WHERE e.claim = :claim AND e.seq > s.erased
+SELECT e.session, e.seq, e.superseded FROM entry e JOIN session s ON s.id = e.session WHERE e.claim = :claim AND e.seq > s.erased
 
 -- name: claim_echoes
 -- how often a said text came again
