@@ -1,8 +1,8 @@
 """Every step is a crash point: a process is killed at every system call that touches the disk or a socket.
 
-A library in C (`killat.c`), loaded before every other one, stands between a process and the kernel and numbers these
-calls: once before each call, and once after it (writes at a place in a file, and locks: once, see `killat.c`). Point N
-is a SIGKILL to the whole process at the N-th of these moments. A script is played once without a death, which counts
+A library in C (`killat.c`), loaded before every other one, stands between a process and the kernel and numbers the
+moments between these calls: one between two calls, and none for locks (see `killat.c`). Point N is a SIGKILL to the
+whole process at the N-th of these moments. A script is played once without a death, which counts
 the points of each process, and then once for each point:
 
     gateway   a gateway in its first life, until its clean end: ledger, inbox, turns, outbox, the code of its channels,

@@ -12,7 +12,7 @@ what agents said against the transcript, what watchers hold against the ledger. 
 runs: a part is `sending` in the committed ledger before its platform is called, what is acknowledged is committed,
 what is seen is committed.
 
-    python -m proof schedules                      10,000 seeds and more
+    python -m proof schedules                      6,000 seeds
     python -m proof schedules --seed N --verbose   one of them, told step by step; it replays identically
     python -m proof schedules --seed N --shrink    the fewest actions that still fail
 """
