@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, reporting, seed, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from hypothesis.stateful import run_state_machine_as_test
 
 from proof.arguments import BadArgument, whole
@@ -36,6 +38,9 @@ from proof.machines.turns import TurnMachine
 from proof.report import Proof
 
 SQLITE = "proof.machines.sqlite:SqliteLedger"
+
+# Hypothesis draws constants of the loaded modules; where a seed is run again other modules are loaded, so it gets none.
+providers._get_local_constants = Constants
 
 
 @dataclass(frozen=True)
