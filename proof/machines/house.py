@@ -185,6 +185,7 @@ class House:
         self.telling: dict[int, set[int]] = {}  # notices that the agent of a session is still to be told of
         self.judged = 0  # claims whose echo was held against its original
         self.joined: dict[int, int] = {}  # turns that another prompt joined, and the newest claim then
+        self.first_joined: dict[int, int] = {}  # the same, of the first such prompt
 
     def tell(self) -> None:
         """The changes of the transaction before reach whoever watches; nobody watches what is deleted."""
@@ -240,6 +241,11 @@ class House:
                     self._begins_anew(key)
         return done
 
+    def joins(self, turn: int, newest: int) -> None:
+        """Another prompt joined a running turn, behind this claim."""
+        self.first_joined.setdefault(turn, newest)
+        self.joined[turn] = newest
+
     def newest(self) -> int:
         """The newest claim."""
         return max((claim.id for claim in self.ledger.claims()), default=0)
@@ -278,7 +284,7 @@ class House:
             _revs(snapshot)
         claims = self.ledger.claims()
         self._received(claims)
-        _said_again(claims)
+        _said_again(claims, self.first_joined, self.joined)
         _echoes(claims, self.judged)
         _answered(claims, self.joined)
         _whole(self.ledger, claims)
@@ -326,8 +332,12 @@ def _revs(snapshot: Json) -> None:
     assert born, "Law 8: something changed last before it was there"
 
 
-def _said_again(claims: list[Claim]) -> None:
-    """Law 5: a restart says a text once more only as often as it makes more claims than the lost ones said."""
+def _said_again(claims: list[Claim], first: dict[int, int], joined: dict[int, int]) -> None:
+    """Law 5: a restart says a text once more only as often as it makes more claims than the lost ones said.
+
+    What it says after another prompt joined it is new, and so is its last text, if one had joined a lost attempt.
+    """
+    roots = {claim.turn: claim.root for claim in claims}
     groups: dict[Any, list[Claim]] = {}
     edited = {claim.edits for claim in claims}  # whatever came of it: what it replaced may not stand
     for claim in claims:
@@ -336,13 +346,15 @@ def _said_again(claims: list[Claim]) -> None:
             groups.setdefault((claim.root, claim.dest, claim.digest), []).append(claim)
     for group in groups.values():
         for turn in {c.turn for c in group if c.turn is not None and c.turn_how in ("restart", "recall")}:
-            mine = [c for c in group if c.turn == turn]
+            mine = [c for c in group if c.turn == turn and c.id <= first.get(turn, c.id)]
             stood = [c for c in group if c.outcome == "said" and not c.fallen and not c.stayed]
             standing = [c for c in stood if c.id not in edited]
-            lost = sum(c.turn is not None and c.turn < turn for c in standing)
+            before = [c for c in standing if c.turn is not None and c.turn < turn]
+            asked = max((joined[t] for t in joined if t < turn and roots.get(t) == group[0].root), default=-1)
+            new = any(c.id <= asked for c in before)
             again = sum(c.outcome == "said" for c in mine)
-            too = f"Law 5: turn {turn} said {again} of {len(mine)} again; {lost} were said"
-            assert again <= max(0, len(mine) - lost), too
+            too = f"Law 5: turn {turn} said {again} of {len(mine)} again; {len(before)} were said"
+            assert again <= max(0, len(mine) - len(before)) + new, too
 
 
 def _echoes(claims: list[Claim], judged: int) -> None:

@@ -248,7 +248,7 @@ class Model:
         newest = self.house.newest()
         joined = [e.event for e in self.house.seen(self.ledger.join(run.fence))]
         if joined:
-            self.house.joined[run.begun.turn] = newest
+            self.house.joins(run.begun.turn, newest)
         asked = sorted(self.steering[key])
         assert joined == asked, f"Law 3: {joined} joined the running turn of {key}, and {asked} were to"
         self.steering[key] = set()

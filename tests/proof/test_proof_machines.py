@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from proof.machines.ledger import Ledger
 from proof.machines.machine import LedgerMachine
@@ -13,6 +14,7 @@ from proof.machines.model import Model
 from proof.machines.sqlite import SqliteLedger
 from semel.gateway.permissions import Permissions
 from semel.law import wake
+from semel.law.stream import Began, Ended
 from semel.ledger import hear
 
 
@@ -128,3 +130,25 @@ def test_a_wake_that_is_put_off_for_ever_is_found_out(monkeypatch: pytest.Monkey
 
 def test_the_seeds_are_counted_in_words() -> None:
     assert next(iter(counts([], ["ledger"], 7))) == "seeds (of each machine from 7 on)"
+
+
+def test_a_seed_draws_nothing_from_the_modules_that_happen_to_be_loaded() -> None:
+    """Hypothesis would: what is loaded where a violation is found is not what is loaded where it is replayed."""
+    drawn = providers._get_local_constants()
+    assert not drawn.strings and not drawn.integers
+
+
+def test_what_answers_a_later_prompt_is_no_repeat_of_what_was_said_before_it() -> None:
+    """A question that joins a restarted turn is answered in the words that the lost attempt had said."""
+    model = Model(SqliteLedger)
+    model.hear("api", None, "hello", ["chat"], True)
+    model.begin("chat")
+    ha = (Began(2, "message", {"role": "agent", "text": "ha"}), Ended(2, {}))
+    model.take(model.runs["chat"], *ha, now=True)
+    model.die(model.runs["chat"], shown=False)
+    model.begin("chat", restored=False)
+    model.hear("api", None, "and now?", ["chat"], True, "steer")
+    model.join(model.runs["chat"])
+    model.take(model.runs["chat"], *ha, now=True)
+    model.house.check()
+    assert [claim.outcome for claim in model.ledger.claims() if claim.text == "ha"] == ["said", "said"]
