@@ -20,10 +20,9 @@ from semel.ledger import show, speak, turns
 
 @pytest.mark.parametrize("name", [name for name in PLANS if name != "ledger"])
 def test_each_law_holds_whatever_happens(name: str) -> None:
-    lives = min(15, PLANS[name].lives)
-    found = one(Task(name, seed=1, lives=lives))
+    found = one(Task(name, seed=1, lives=min(15, 2 * PLANS[name].lives)))
     assert not found.broken, f"{found.broken}; replay: {found.task.replay}"
-    assert found.steps > 10 * lives
+    assert found.steps > 50
 
 
 @pytest.mark.parametrize("seed", range(1, 3))
