@@ -1,4 +1,5 @@
-"""200 sessions on 20 channels for seven minutes, with agents that misbehave, and a SIGKILL of the gateway every 20 s.
+"""200 sessions on 20 channels for eight minutes, with agents that misbehave; for five of them a SIGKILL of the gateway
+every 20 s.
 
 A real `semel up` with a real configuration and a ledger on disk is started, killed and started again at once. Messages
 come over the API, by signed webhooks, from a double of Telegram and from the sample platform of the conformance suite
