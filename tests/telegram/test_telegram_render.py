@@ -81,6 +81,11 @@ def test_what_grows_beyond_the_limit_stays_as_it_was_written() -> None:
     assert render(table, len(table)) == (table, [])
 
 
+def test_half_of_a_surrogate_pair_is_a_replacement_character_however_long_the_text_is() -> None:
+    for most in (4096, 10):
+        assert render("half \ud83d of a pair", most) == ("half \ufffd of a pair", [])
+
+
 def test_what_shows_nothing_stays_as_it_was_written() -> None:
     assert render("[](x)", 4096)[0] != ""
     assert render("   ", 4096) == ("", [])

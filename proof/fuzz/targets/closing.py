@@ -19,6 +19,7 @@ from semel.law.fences import fences
 from semel.law.markup import Internal, Piece, Problem, Reader, Said
 from semel.law.people import given_code
 from semel.law.verbatim import Hold, normal, verbatim_digest
+from semel.law.visible import is_blank
 
 NAMES = ("ops", "ann", "Ops & Co")
 MARKS = [
@@ -68,7 +69,7 @@ def _as_written(source: Source, text: str) -> None:
     for plain in (f"{before}`x {inner} x` after", f"{before.rstrip()}\n```\n{inner}\n```\nafter"):
         assert _joined(_pieces(source.cuts(plain), True)) == [Said(None, plain)], "markup in what is code"
     body = inner.replace("<", "")
-    if body.strip():
+    if not is_blank(body):
         pieces = _pieces(source.cuts(f'{before}<message to="ops">{body}</message>'), True)
         elsewhere = [piece for piece in pieces if not isinstance(piece, Said) or piece.dest is not None]
         assert elsewhere == [Said("ops", body.strip(), True)], "the body is not what was addressed"

@@ -22,6 +22,7 @@ from semel.channels.markdown import MOST, parse
 from semel.channels.telegram.runs import Runs, utf16
 from semel.channels.telegram.table import drawn
 from semel.law.visible import visible, visible_within
+from semel.law.wellformed import scrub
 
 Json = dict[str, Any]
 BULLET = "• "
@@ -40,7 +41,7 @@ def render(text: str, most: int) -> tuple[str, list[Json]]:
         return plain, []
     try:
         runs = Runs()
-        _Blocks(runs).walk(parse(visible(_clean(text))))
+        _Blocks(runs).walk(parse(visible(scrub(text))))
         shown, entities = runs.result()
     except RecursionError:
         return plain, []
@@ -51,13 +52,8 @@ def render(text: str, most: int) -> tuple[str, list[Json]]:
 
 def as_written(text: str, most: int) -> str:
     """Without formatting. What nobody could see stands there as something to see, within the limit."""
-    text = text.strip()
+    text = scrub(text.strip())
     return visible_within(text, utf16(visible(text)) <= most)
-
-
-def _clean(text: str) -> str:
-    """Without halves of surrogate pairs, which no encoding takes."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class _Blocks:
