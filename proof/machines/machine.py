@@ -343,11 +343,15 @@ class LedgerMachine(Counted):
 
     @precondition(lambda self: self.model.runs)
     @rule(data=st.data())
-    def it_tells_two_places_the_same(self, data: st.DataObject) -> None:
+    def it_tells_three_places_the_same(self, data: st.DataObject) -> None:
+        """Two others, and then whom it answers: what was sent to one place is no echo at another."""
         run = self._run(data)
-        text = f"told {run.fresh()}"
+        text = f"to all {next(self.words)}"
         for name in ("post", "hook"):
             self.model.call(run.process, f"{text} {name}", "c1", None, "text", text, name)
+        self._says(run, text)
+        if HOMES[run.begun.key] != "mail:2":  # that is "post"
+            assert said(self.model, text), f"Law 5: {text!r} was sent elsewhere, and is not said at home"
 
     @precondition(lambda self: {"chat", "chat-too", "mail"} & self.model.runs.keys())
     @rule(data=st.data(), what=st.sampled_from(["refused", "refused", "receipt"]))

@@ -65,7 +65,7 @@ PLANS = {
     "identity": Plan(IdentityMachine, 60, 40, 1, 8),
     "people": Plan(PeopleMachine, 40, 40, 2, 16),
     "requests": Plan(RequestMachine, 40, 60, 3, 24),
-    "permissions": Plan(PermissionMachine, 30, 40, 1, 8),
+    "permissions": Plan(PermissionMachine, 30, 40, 6, 24),
     "restore": Plan(RestoreMachine, 60, 40, 4, 24),
 }
 

@@ -52,6 +52,7 @@ class PermissionMachine(Counted):
         self.agent = Agent()
         self.due: dict[str, str | None] = {}  # request -> the one answer that it is given
         self.until: dict[int, float] = {}  # requests that wait for a person -> their deadline
+        self.answered: list[int] = []  # requests that a person answered in time
         self.expired: list[show.Op] = []
         self.slots: dict[int, int] = {}  # of what people were asked, by number
         self.over = False
@@ -109,11 +110,16 @@ class PermissionMachine(Counted):
     def a_watcher_comes_or_goes(self, seen: bool) -> None:
         self.seen = seen
 
-    @rule(item=st.integers(1, 9), asked=st.booleans(), option=st.sampled_from(["once", "no", None]))
-    def a_person_answers(self, item: int, asked: bool, option: str | None) -> None:
-        """`asked`: to one that is open, if there is any."""
-        if asked and self.until:
-            item = list(self.until)[item % len(self.until)]
+    @rule(
+        item=st.integers(1, 9),
+        which=st.sampled_from(["open", "open", "answered", "any"]),
+        option=st.sampled_from(["once", "no", None]),
+    )
+    def a_person_answers(self, item: int, which: str, option: str | None) -> None:
+        """An open request, one that a person answered before, or any number, asked or not."""
+        known = {"open": list(self.until), "answered": self.answered}.get(which)
+        if known:
+            item = known[item % len(known)]
         self._answered(item, option)
 
     def _answered(self, item: int, option: str | None) -> None:
@@ -122,6 +128,7 @@ class PermissionMachine(Counted):
         assert told is waited, f"an answer to request {item} that was {'' if waited else 'not '}open is told {told}"
         if waited:
             self.due[f"p{item}"] = option
+            self.answered.append(item)
 
     @rule(seconds=st.sampled_from([1.0, 59.0, 60.0]), first=st.sampled_from([None, None, "once", "no"]))
     def time_passes(self, seconds: float, first: str | None) -> None:
@@ -137,9 +144,9 @@ class PermissionMachine(Counted):
         self._does(self.requests.recorded, self._items(), {self.slots[item] for item in late})
         self._withdrawn(late)
 
-    @rule(sure=st.integers(0, 3))
+    @rule(sure=st.integers(0, 9))
     def a_person_stops_the_turn(self, sure: int) -> None:
-        if sure == 3:
+        if sure == 9:
             self._stopped()
 
     def _stopped(self) -> None:
@@ -147,10 +154,10 @@ class PermissionMachine(Counted):
         assert told == len(self.until), f"{len(self.until)} requests were open, and {told} are withdrawn"
         self._withdrawn(list(self.until))
 
-    @rule(sure=st.integers(0, 3))
+    @rule(sure=st.integers(0, 9))
     def the_run_is_over(self, sure: int) -> None:
         """Nobody is left to be answered: what is open then is cancelled before."""
-        if sure == 3:
+        if sure == 9:
             self._stopped()
             self.requests.close()
             self.over = True
