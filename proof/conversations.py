@@ -199,10 +199,12 @@ class _Judge:
 
     def _check_order(self, dest: str, texts: Sequence[_Text]) -> Iterator[str]:
         """Only what a tool sent may overtake other text; what a lost attempt left behind leaves with its turn. A text
-        is recorded once it is whole."""
+        is recorded once it is whole. What may not have arrived, as a notice says, may have come when its platform was
+        ready."""
         by_session: defaultdict[int, list[_Text]] = defaultdict(list)
         for text in sorted((text for text in texts if text.places), key=lambda text: text.places[0]):
-            if text.claim["how"] != "recovery" and not self._is_of_lost_turn(text.claim):
+            late = text.claim["id"] in self.record.excused
+            if text.claim["how"] != "recovery" and not self._is_of_lost_turn(text.claim) and not late:
                 by_session[text.claim["session"]].append(text)
         for arrived in by_session.values():
             for n, text in enumerate(arrived):

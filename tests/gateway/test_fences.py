@@ -11,6 +11,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.rpc import RpcError
+from semel.gateway.run import Run
 from semel.ledger.turns import Fence, release
 
 Json = dict[str, Any]
@@ -147,3 +148,33 @@ def _exists(path: Path) -> Any:
         return path.exists()
 
     return there
+
+
+async def test_a_repeated_call_is_one_message_though_the_first_was_slow_and_the_repetition_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tool server died, its call was still being looked at, and the agent asked again by another one."""
+    held, go_on = asyncio.Event(), asyncio.Event()
+    find = Run.announced
+
+    async def slow(self: Run, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
+        if not held.is_set():
+            held.set()
+            await go_on.wait()
+        return await find(self, tool, name, arguments)
+
+    monkeypatch.setattr(Run, "announced", slow)
+    async with World(tmp_path) as w:
+        tokens = token_of(w, monkeypatch)
+        mark = tmp_path / "began"
+        await w.gateway.say("s", script("x", {"touch": str(mark)}, {"hang": True}))
+        await until(_exists(mark))
+        first = asyncio.create_task(call(w, tokens[0], "Once."))
+        await held.wait()
+        again = asyncio.create_task(call(w, tokens[0], "Once.", conn="c2", call="again"))
+        if (await asyncio.wait([again], timeout=1))[0]:
+            await w.gateway.tools("answered", {"token": tokens[0], "call": "again"})
+        go_on.set()
+        assert (await first)["ok"]
+        assert (await again)["ok"]
+        assert (await w.texts()).count("Once.") == 1

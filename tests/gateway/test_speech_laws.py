@@ -223,8 +223,8 @@ async def test_a_call_repeated_by_a_restarted_tool_server_is_one_message(
         committed, killed = tmp_path / "committed", tmp_path / "killed"
         do = w.gateway.tools._do
 
-        async def slow(name: str, asked: Any) -> Any:
-            done = await do(name, asked)
+        async def slow(asked: Any) -> Any:
+            done = await do(asked)
             if not committed.exists():
                 committed.touch()
                 await until(_exists(killed))

@@ -143,6 +143,16 @@ def test_what_is_held_and_told_so_is_no_violation_whether_people_see_it_or_not()
     assert judge(told.evidence()) == []
 
 
+def test_what_is_held_and_came_after_what_was_said_later_is_no_violation() -> None:
+    told = Told()
+    first = next(part for part in told.parts if part["channel"] == "tg1")
+    first |= {"state": "held", "receipt": None}
+    told.entry(first["session"], "notice", "A message was held.", more=json.dumps({"part": first["id"]}))
+    posts = told.posts["tg1"]
+    posts.append(posts.pop(next(n for n, one in enumerate(posts) if one.text == first["op"]["text"])))
+    assert judge(told.evidence()) == []
+
+
 def test_a_folded_repeat_is_no_violation() -> None:
     told = Told()
     told.posts["hook1"].append(told.posts["hook1"][0])

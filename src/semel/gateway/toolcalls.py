@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from semel.gateway import files
 from semel.gateway.files import FILE_LIMIT, Copies
@@ -52,6 +53,7 @@ class Asked:
     """One call, checked."""
 
     who: calls.Spawned
+    name: str
     call: calls.Call
     arguments: Json
     agent: AgentSettings
@@ -82,6 +84,7 @@ class ToolCalls:
         self.acts: dict[str, Callable[[Asked], Awaitable[Json]]] = {}  # tools that say nothing
         self.strangers = 0
         self.copies = Copies()
+        self._order: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, method: str, params: Json) -> Json:
         """Raises RpcError for what is not a method, or not a token of ours."""
@@ -117,6 +120,19 @@ class ToolCalls:
         }
 
     async def _call(self, params: Json) -> Json:
+        """Calls of one agent process are recorded in the order they came in: else one whose tool server died could be
+        recorded after its repetition was answered, and be taken for a call of its own (Law 5)."""
+        turn_taking = self._order.setdefault(_token(params), asyncio.Lock())
+        async with turn_taking:
+            asked = await self._asked(params)
+            if asked.name not in self.acts:
+                made = await self._do(asked)
+                self.kick()
+                return _answer(made, list(self.places.names(asked.who.key)), asked.who.home is not None)
+        return await self.acts[asked.name](asked)
+
+    async def _asked(self, params: Json) -> Asked:
+        """Whose call it is, and of which turn. Raises RpcError."""
         who = await self._who(params)
         name, arguments = str(params.get("name", "")), params.get("arguments")
         if not isinstance(arguments, dict) or name not in _TOOLS.keys() | self.acts.keys():
@@ -128,8 +144,9 @@ class ToolCalls:
         elif tool is not None:
             turn = self.find_announcing_turn(who.spawn, tool)
         dead = not self.holds(who.spawn) or (running is not None and running.gone)
-        asked = Asked(
+        return Asked(
             who,
+            name,
             calls.Call(
                 token=_token(params), conn=str(params.get("conn", "")), call=str(params.get("call", "")),
                 args=_digest(name, arguments), tool=tool, turn=turn, dead=dead,
@@ -138,17 +155,12 @@ class ToolCalls:
             arguments,
             self.agents[who.agent],
         )  # fmt: skip
-        if name in self.acts:
-            return await self.acts[name](asked)
-        made = await self._do(name, asked)
-        self.kick()
-        return _answer(made, list(self.places.names(who.key)), who.home is not None)
 
-    async def _do(self, name: str, asked: Asked) -> Made:
+    async def _do(self, asked: Asked) -> Made:
         running = self.running(asked.who.session)
         try:
-            with self.copies if name == "send_file" else contextlib.nullcontext():
-                what, blob = await _TOOLS[name](self, asked)
+            with self.copies if asked.name == "send_file" else contextlib.nullcontext():
+                what, blob = await _TOOLS[asked.name](self, asked)
                 if running is not None and what.home and what.kind in ("text", "file", "edit"):
                     running.sends(what.text)  # before the commit: the same words may stream meanwhile
                 made = await self.record.write(calls.call, asked.call, what, blob)
