@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from semel.law.stream import Fold, Wire
+from semel.acp_stream import Fold, Wire
 
 TRACES = Path(__file__).parent.parent / "tests" / "data" / "traces"
 KINDS = ("tool call", "message", "thought")

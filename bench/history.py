@@ -15,11 +15,13 @@ from typing import Any
 from bench.scale import fill
 from bench.turns import TEXT
 from semel.agents.model import history
-from semel.gateway import prompt
-from semel.law import memory as law
-from semel.ledger import memory, past, views
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.gateway.turns import prompt
+from semel.law import memory_diff as law
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import views
+from semel.ledger.turns import history as history_of
+from semel.ledger.turns import recorded_texts
 
 SHORT, LONG, CROWD = 1_000, 100_000, 10_000
 ROUNDS = 41
@@ -30,17 +32,17 @@ Look = Callable[[Tx, int], Any]
 
 def told_anew(tx: Tx, session: int) -> Any:
     """An ACP agent without memory: the chapter's newest stretch, as its prompt tells it."""
-    return prompt.history(past.conversation(tx, session, 1, newest(tx, session)))
+    return prompt.history(history_of.conversation(tx, session, 1, newest(tx, session)))
 
 
 def told_always(tx: Tx, session: int) -> Any:
     """A model agent: its whole memory is what fits of the record, in messages."""
-    return history.messages(past.remembered(tx, session, ROOM), "You are an agent.")
+    return history.messages(history_of.remembered(tx, session, ROOM), "You are an agent.")
 
 
 def compared(tx: Tx, session: int) -> Any:
     """An agent that loaded a history of its own: the record is held against it. It remembers nothing here."""
-    rows, whole = memory.recorded(tx, session)
+    rows, whole = recorded_texts.recorded(tx, session)
     return law.difference(rows, [], {}, whole=whole, quiet=())
 
 

@@ -1,4 +1,4 @@
-"""How long a text do honest texts say twice in a row? The lengths of `semel.law.stream.evidence` come from this.
+"""How long a text do honest texts say twice in a row? The lengths of `semel.acp_stream.redelivery` come from this.
 
     python bench/honest_repeats.py [FOLDER ...]        (default: /usr/share and the installed Python packages)
 
@@ -18,7 +18,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from semel.law.stream.evidence import LEAST_GLUED_CHARS, LEAST_RETRY_CHARS, is_glued, is_repetition
+from semel.acp_stream.redelivery import LEAST_GLUED_CHARS, LEAST_RETRY_CHARS, is_glued, is_repetition
 
 MAX_FILE_CHARS = 2_000_000
 MAX_PHRASE_CHARS = 20_000

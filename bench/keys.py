@@ -12,10 +12,10 @@ from pathlib import Path
 import apsw
 
 from semel.gateway.hub import Hub
-from semel.gateway.record import Record
+from semel.gateway.transactions import Record
 from semel.law.identity import digest
-from semel.ledger.hear import Event, To, hear
-from semel.ledger.store import Store
+from semel.ledger.inbound.hear import Event, To, hear
+from semel.ledger.storage.store import Store
 
 KEYS = 1_000_000
 FEW = 1_000  # keys that a nearly empty ledger remembers, so that it has some to repeat

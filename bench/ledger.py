@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from bench.ledger_raw import append_per_second, overwrite_per_second
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 
 CLIENTS = (1, 8, 64)
 SECONDS = 1.5

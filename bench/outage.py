@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.house import line
-from semel.gateway.outbox import ROOM, Outbox
+from semel.gateway.outbound.outbox import ROOM, Outbox
 from semel.gateway.ports import Op, Receipt, Safety
-from semel.ledger import hear, speak, turns
-from semel.ledger.cutting import Leg
-from semel.ledger.speak import Caller, Say
-from semel.ledger.store import Store
+from semel.ledger.delivery import claims
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.inbound import hear
+from semel.ledger.storage.store import Store
+from semel.ledger.turns import turns
 from semel.testing import FakeChannel, Fault
 
 ROUNDS, EACH = 6, 50
@@ -49,7 +51,7 @@ def say(tx: Any, begun: turns.Begun, dest: str, text: str) -> None:
     channel, _, address = dest.partition(":")
     leg = Leg(0, len(text), channel, dest, {"kind": "post", "session": "s", "address": address, "text": text})
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
-    speak.say(tx, caller, Say("tool", text, dest, home=False, legs=(leg,)))
+    claims.say(tx, caller, Say("tool", text, dest, home=False, legs=(leg,)))
 
 
 async def measure(folder: Path) -> dict[str, list[float]]:

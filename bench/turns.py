@@ -17,14 +17,14 @@ from typing import Any
 
 from bench.ledger_raw import overwrite_per_second
 from semel.gateway.hub import Hub
-from semel.gateway.record import Record
+from semel.gateway.transactions import Record
 from semel.law.identity import digest
-from semel.ledger import show, turns
-from semel.ledger.batch import Committer
-from semel.ledger.hear import Event, To, hear
-from semel.ledger.speak import Caller, Say
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.inbound.hear import Event, To, hear
+from semel.ledger.storage.group_commit import Committer
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.turns import show, turns
 
 SECONDS = 2.0
 ROUNDS = 3

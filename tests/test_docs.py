@@ -14,13 +14,13 @@ import typer
 from pydantic.fields import FieldInfo
 
 import semel.channels
+from semel.acp_stream.profiles import PROFILES
 from semel.faces.cli import commands
 from semel.faces.config import model
 from semel.faces.config.template import template
 from semel.faces.http.app import operations
 from semel.faces.http.problems import CODES
 from semel.law import busy
-from semel.law.stream.profiles import PROFILES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

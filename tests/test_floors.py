@@ -1,4 +1,4 @@
-"""The house stands on its floors: docs/laws.md names the words, this test holds the imports to them."""
+"""Imports point downwards: between packages, and between the stages inside `gateway/` and `ledger/`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,26 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "semel"
 
 FLOORS = {
-    "law": 0,
-    "ledger": 1,
-    "gateway": 2,
-    "agents": 3,
-    "channels": 3,
-    "tools": 3,
-    "faces": 4,
-    "testing": 5,
+    "text": 0,
+    "timing": 0,
+    "acp_stream": 1,
+    "law": 2,
+    "ledger": 3,
+    "gateway": 4,
+    "agents": 5,
+    "channels": 5,
+    "tools": 5,
+    "faces": 6,
+    "testing": 7,
 }
-"""A room imports from its own room and from floors below; testing is for users and stands on all of them."""
+"""A package imports from itself and from floors below; testing is for users and stands on all of them."""
+
+PURE = ("text", "timing", "acp_stream", "law")
+STAGES = {
+    "ledger": ("storage", "transcript", "search", "people", "delivery", "turns", "inbound", "admin", "backup"),
+    "gateway": ("outbound", "turns", "inbound", "tools", "api"),
+}
+"""The stages inside of two packages, from the ground up; modules beside them are below all of the gateway's stages."""
 
 LAW_MAY_NOT = {
     "a clock": {"time", "datetime", "sched", "zoneinfo", "calendar"},
@@ -82,18 +92,41 @@ def test_a_room_imports_only_from_floors_below() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("package", STAGES)
+def test_a_stage_imports_only_from_stages_below(package: str) -> None:
+    stages = STAGES[package]
+    wrong = []
+    for path in modules(PACKAGE / package):
+        here = path.relative_to(PACKAGE / package).with_suffix("").parts[0]
+        level = stages.index(here) if here in stages else -1
+        for line, module in imports(path):
+            there = module.removeprefix(f"semel.{package}.").partition(".")[0]
+            inside = module.startswith(f"semel.{package}.") and there in stages and here != "__init__"
+            if inside and stages.index(there) > level and here != there:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", STAGES)
+def test_every_stage_is_named(package: str) -> None:
+    assert {path.parent.name for path in (PACKAGE / package).glob("*/__init__.py")} - {"ports"} <= set(STAGES[package])
+
+
 def test_every_room_has_a_floor() -> None:
     rooms = {room(path) for path in modules()} - {""}
     assert rooms == set(FLOORS)
 
 
+def pure_modules() -> list[Path]:
+    return [path for package in PURE for path in modules(PACKAGE / package)]
+
+
 def test_the_law_imports_only_the_standard_library() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {module}"
-        for path in modules(PACKAGE / "law")
+        for path in pure_modules()
         for line, module in imports(path)
-        if module.partition(".")[0] not in sys.stdlib_module_names and not f"{module}.".startswith("semel.law.")
-        if module != "semel"
+        if module.partition(".")[0] not in sys.stdlib_module_names and module.partition(".")[0] != "semel"
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -102,7 +135,7 @@ def test_the_law_imports_only_the_standard_library() -> None:
 def test_the_law_has_no_such_thing(what: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {module}"
-        for path in modules(PACKAGE / "law")
+        for path in pure_modules()
         for line, module in imports(path)
         if module.partition(".")[0] in LAW_MAY_NOT[what]
     ]
@@ -111,7 +144,7 @@ def test_the_law_has_no_such_thing(what: str) -> None:
 
 def test_the_law_waits_for_nothing_and_opens_nothing() -> None:
     wrong = []
-    for path in modules(PACKAGE / "law"):
+    for path in pure_modules():
         for node in ast.walk(ast.parse(path.read_text())):
             waits = isinstance(node, ast.Await | ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith)
             opens = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"open", "print", "input"}
@@ -122,7 +155,7 @@ def test_the_law_waits_for_nothing_and_opens_nothing() -> None:
 
 def test_the_law_and_the_ledger_load_without_the_rest_of_the_house() -> None:
     """What the imports say, a fresh interpreter confirms."""
-    for name, allowed in (("law", {"law"}), ("ledger", {"law", "ledger"})):
+    for name, allowed in (("law", set(PURE)), ("ledger", {*PURE, "ledger"})):
         code = (
             "import sys, pkgutil, importlib\n"
             f"import semel.{name} as top\n"

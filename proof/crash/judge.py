@@ -18,9 +18,10 @@ from proof.conversations import judge_conversations, read_record
 from proof.crash import script
 from proof.crash.platforms import Platform
 from proof.crash.world import World
-from semel.ledger import books, restored
-from semel.ledger.errors import LedgerError
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.backup import settle_restored
+from semel.ledger.storage.errors import LedgerError
+from semel.ledger.storage.store import Store
 
 Json = dict[str, Any]
 PUT_BACK = "was put back to its state"
@@ -192,7 +193,7 @@ def _restored(after: Aftermath) -> Iterator[str]:
     failed = [one for one in after.turns if one["state"] == "failed"]
     if len(failed) != times:
         yield f"{failed} failed, and what ran and waited when the ledger was copied is one turn"
-    notices = [one["text"] for one in after.entries if one["about"] == restored.KIND]
+    notices = [one["text"] for one in after.entries if one["about"] == settle_restored.KIND]
     room = [one.text for one in after.world.post.log if PUT_BACK in one.text]
     if len(notices) != times or room != notices:
         yield f"the transcript has {notices} of the restore, and people at 'room' were told {room}"

@@ -24,7 +24,7 @@ from typing import Any
 
 import semel.channels
 import semel.faces.cli
-import semel.law.backoff
+import semel.law.retry_delay
 import semel.tools.exec.background
 import semel.tools.exec.reporter
 import semel.tools.exec.supervisor
@@ -46,7 +46,7 @@ def prepare() -> None:
     semel.channels._OWN["post"] = post.KIND
     semel.channels.kinds()
     semel.faces.cli.commands()
-    semel.law.backoff.FIRST_MS = FIRST_MS
+    semel.law.retry_delay.FIRST_MS = FIRST_MS
     semel.tools.exec.reporter.FIRST_PAUSE = semel.tools.exec.reporter.WATCH = LOOK
     own = semel.tools.exec.background.OWN  # supervisors can be armed, too
     semel.tools.exec.background.OWN = (*own, "LD_PRELOAD", "KILLAT_FILE", "KILLAT_WORD")  # type: ignore[assignment]

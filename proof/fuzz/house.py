@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 
 from semel.gateway.files import Copies
 from semel.gateway.hub import Hub
-from semel.gateway.inbox import Inbox
-from semel.gateway.incoming import InboxOf
-from semel.gateway.people import Verdict
+from semel.gateway.inbound.admission import Verdict
+from semel.gateway.inbound.channel_inbox import InboxOf
+from semel.gateway.inbound.inbox import Inbox
+from semel.gateway.inbound.received_files import Receiving
 from semel.gateway.ports import Incoming, Kept, Person, TooLarge
-from semel.gateway.receiving import Receiving
-from semel.gateway.record import Record
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
+from semel.gateway.transactions import Record
 from semel.law.commands import Message
-from semel.ledger.books import audit
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.admin.books import audit
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 
 T = TypeVar("T")
 EXECUTIONS = 400

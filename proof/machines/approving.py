@@ -19,13 +19,15 @@ from proof.machines.counted import Counted
 from proof.machines.ledger import Make
 from proof.machines.sqlite import SqliteLedger, rows
 from semel.law.delivery import Rules
-from semel.law.requests import numbers_from
-from semel.ledger import commands, hear, outgoing, show, turns
-from semel.ledger.answers import Given
-from semel.ledger.answers import answer as answer_tx
-from semel.ledger.cutting import Leg
-from semel.ledger.refer import Refers
-from semel.ledger.speak import Caller
+from semel.law.permission_questions import numbers_from
+from semel.ledger.delivery import outgoing
+from semel.ledger.delivery.claims import Caller
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.inbound import commands, hear
+from semel.ledger.inbound.answers import Given
+from semel.ledger.inbound.answers import answer as answer_tx
+from semel.ledger.inbound.references import Refers
+from semel.ledger.turns import show, turns
 
 Json = dict[str, Any]
 OPTIONS = st.one_of(

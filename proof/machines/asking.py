@@ -16,7 +16,7 @@ from proof.machines.counted import Counted
 from proof.machines.house import refused
 from proof.machines.ledger import Make
 from proof.machines.sqlite import SqliteLedger
-from semel.law import people as law
+from semel.law import access as law
 from semel.ledger.people import Account, Code, Listed
 
 NAMES = ("anna", "bo", "chris")

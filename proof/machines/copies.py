@@ -17,7 +17,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from proof.machines.counted import Counted
 from semel.law import echo, identity
-from semel.law.verbatim import normal, verbatim_digest
+from semel.text.verbatim import normal, verbatim_digest
 
 TEXTS = (
     "ha",

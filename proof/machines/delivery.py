@@ -14,8 +14,8 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from proof.machines.counted import Counted
 from proof.machines.house import refused
-from semel.law import backoff
 from semel.law import delivery as law
+from semel.law import retry_delay
 
 HOUR = 3_600_000
 RULES = (
@@ -140,7 +140,7 @@ class PartMachine(Counted):
         old = self.now - self.since >= self.channel.horizon and self.attempts >= law.LEAST_ATTEMPTS
         due = not self.doubt and (old or wait >= self.channel.horizon)
         assert (event == "gave up") == due, "given up too soon, or not at all"
-        later = backoff.delay(self.attempts, age=self.now - self.since, jitter=0.5, retry_after=wait)
+        later = retry_delay.delay(self.attempts, age=self.now - self.since, jitter=0.5, retry_after=wait)
         assert later >= max(1, wait), "the platform's own wait was undercut"
 
     def settle(self, tells: bool) -> None:

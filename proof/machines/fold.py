@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from proof.machines.counted import Counted
-from semel.law.stream import PROFILES, Began, Changed, Ended, Fold, Grew, Op
-from semel.law.stream.evidence import LEAST_RETRY_CHARS
+from semel.acp_stream import PROFILES, Began, Changed, Ended, Fold, Grew, Op
+from semel.acp_stream.redelivery import LEAST_RETRY_CHARS
 
 Json = dict[str, Any]
 CHUNK = {"message": "agent_message_chunk", "thought": "agent_thought_chunk", "user": "user_message_chunk"}

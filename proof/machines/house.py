@@ -16,18 +16,19 @@ from unicodedata import normalize
 from unittest import mock
 
 from proof.machines.ledger import Claim, Ledger, Make
-from semel.gateway import viewing
-from semel.gateway.places import Places
+from semel.acp_stream.display import display
+from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import Caps, Safety
 from semel.gateway.settings import ChannelSettings, DestinationSettings
-from semel.gateway.speech import Speech
-from semel.gateway.viewing import Viewing
+from semel.gateway.turns import stream_view
+from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.stream_view import Viewing
 from semel.law.delivery import Rules
-from semel.law.stream.display import display
 from semel.law.wake import AT_ONCE, Pause
-from semel.ledger import hear, show
-from semel.ledger.speak import Caller
-from semel.ledger.turns import Begun, Fence
+from semel.ledger.delivery.claims import Caller
+from semel.ledger.inbound import hear
+from semel.ledger.turns import show
+from semel.ledger.turns.turns import Begun, Fence
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -445,7 +446,7 @@ def _outputs(ledger: Ledger) -> None:
 @contextmanager
 def short_outputs() -> Iterator[None]:
     """Heads and tails so short that a few words of output go beyond them."""
-    with mock.patch.object(viewing, "HEAD", 12), mock.patch.object(viewing, "TAIL", 5):
+    with mock.patch.object(stream_view, "HEAD", 12), mock.patch.object(stream_view, "TAIL", 5):
         yield
 
 

@@ -23,9 +23,9 @@ from proof.machines.ledger import Make
 from proof.machines.model import REQUEST, Model
 from proof.machines.sayings import edit, said
 from proof.machines.sqlite import SqliteLedger
+from semel.acp_stream import Began, Changed, Ended, Grew
 from semel.law.busy import MODES, Busy
-from semel.law.stream import Began, Changed, Ended, Grew
-from semel.ledger import show
+from semel.ledger.turns import show
 
 KEYS = st.sampled_from(sorted(HOMES))
 WORDS = (

@@ -10,16 +10,16 @@ from typing import Any
 
 from proof.machines.house import CHANNELS, HOMES, RULES, House, Process, Running, refused
 from proof.machines.ledger import Make
-from semel.gateway.speech import Speech
+from semel.acp_stream import Began, Ended
+from semel.acp_stream.dialect import NO_RESULT
+from semel.gateway.turns.speech import Speech
 from semel.law import delivery
 from semel.law import turn as law
-from semel.law.stream import Began, Ended
-from semel.law.stream.dialect import NO_RESULT
-from semel.law.verbatim import normal
-from semel.ledger import calls, hear, outgoing, show, turns
-from semel.ledger.hear import Outcome as Heard
-from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.speak import CUT, Say
+from semel.ledger.delivery import outgoing
+from semel.ledger.delivery.claims import CUT, Say
+from semel.ledger.inbound import hear
+from semel.ledger.turns import show, tool_calls, turns
+from semel.text.verbatim import normal
 
 REQUEST = 1 << 40
 
@@ -82,7 +82,7 @@ class Model:
                 assert what.place == place, f"its place in the line of {session} is {place}, not {what.place}"
         return list(done.addressed)
 
-    def _again(self, done: Heard, name: tuple[str, str | None], known: tuple[int, bytes], digest: bytes) -> None:
+    def _again(self, done: hear.Outcome, name: tuple[str, str | None], known: tuple[int, bytes], digest: bytes) -> None:
         """Law 1: a repeat is answered with the first outcome; other content is recorded beside it."""
         status = "duplicate" if known[1] == digest else "conflict"
         assert done.status == status, f"Law 1: {name} was heard before: it is a {status}, not {done.status!r}"
@@ -106,7 +106,7 @@ class Model:
         assert newest, "Law 1: what cannot be read was not kept"
         self.first["channel:chat", key] = newest, digest
 
-    def waits(self, done: Heard, to: list[str], wakes: bool) -> None:
+    def waits(self, done: hear.Outcome, to: list[str], wakes: bool) -> None:
         """An event that was accepted waits in these sessions."""
         for session, what in zip(to, done.addressed, strict=True):
             self.waiting[session].append(done.event)
@@ -429,10 +429,10 @@ class Model:
         more = {"options": ["a"]} if kind == "ask" else {}
         what = Say("tool", text, place.dest, kind, place.home, legs, more, place.problem)
         args = f"{kind} {text} {to}".encode()
-        made = calls.Call(process.token, conn, f"{call}-{process.spawn}", args, tool)
+        made = tool_calls.Call(process.token, conn, f"{call}-{process.spawn}", args, tool)
         old = self.made.get((process.spawn, call))
         if old is not None and old[0] != args:
-            with refused(calls.SameIdOtherCall):
+            with refused(tool_calls.SameIdOtherCall):
                 self.house.seen(self.ledger.call(made, what))
             return
         before = max((claim.id for claim in self.ledger.claims()), default=0)
@@ -466,7 +466,7 @@ class Model:
     # ------------------------------------------------------------ parts leave
 
     def depart(self, room: int) -> None:
-        went = self.house.seen(self.ledger.depart({n: Ask(RULES[n], room) for n in CHANNELS}))
+        went = self.house.seen(self.ledger.depart({n: outgoing.Ask(RULES[n], room) for n in CHANNELS}))
         dests = [d.dest for d in (*went.sends, *went.looks)]
         assert len(dests) == len(set(dests)), f"Law 7: two parts of one line at once: {dests}"
         for one in went.sends:
@@ -478,7 +478,7 @@ class Model:
         """What came of an attempt or a look-up; perhaps of one that was settled otherwise long ago."""
         was = self._state(one.part)
         receipt = f"r{one.part}" if what in ("receipt", "found") else None
-        self.house.seen(self.ledger.receipt(one.part, Outcome(what, receipt, "because"), RULES[one.channel]))
+        self.house.seen(self.ledger.receipt(one.part, outgoing.Outcome(what, receipt, "because"), RULES[one.channel]))
         [part] = [part for part in self.ledger.parts() if part.id == one.part]
         kept = what != "receipt" or was != "sending" or part.receipt is not None
         assert kept, f"Law 7: part {one.part} was taken by its platform as {receipt}, and that is not kept"

@@ -1,6 +1,6 @@
 """The permission requests of a run, as the gateway holds them: whatever happens to one, its agent is answered once.
 
-`PermissionMachine` drives `semel.gateway.permissions.Permissions` on an event loop whose time it moves itself:
+`PermissionMachine` drives `semel.gateway.turns.permissions.Permissions` on an event loop whose time it moves itself:
 policies, people who answer in time, late, twice or not at all, deadlines, a turn that is stopped, a run that is over.
 """
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from proof.machines.counted import Counted
-from semel.gateway.permissions import Permissions
 from semel.gateway.ports import Asked, Conversation
-from semel.ledger import show
+from semel.gateway.turns.permissions import Permissions
+from semel.ledger.turns import show
 
 DEADLINE = 60.0  # seconds
 OPTIONS = (

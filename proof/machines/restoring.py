@@ -17,14 +17,18 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from proof.machines.counted import Counted
 from semel.law.delivery import Rules
-from semel.ledger import books, hear, outgoing, restored, show, speak, turns
-from semel.ledger.batch import Committer
-from semel.ledger.connect import connect
-from semel.ledger.cutting import Leg
-from semel.ledger.outgoing import Ask, Departure, Outcome
-from semel.ledger.speak import Caller, Say
-from semel.ledger.sql import Tx, queries
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.backup import settle_restored
+from semel.ledger.delivery import claims, outgoing
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.delivery.outgoing import Ask, Departure, Outcome
+from semel.ledger.inbound import hear
+from semel.ledger.storage.connect import connect
+from semel.ledger.storage.group_commit import Committer
+from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.storage.store import Store
+from semel.ledger.turns import show, turns
 
 HOUR = 3_600_000
 RULES = {
@@ -119,7 +123,7 @@ class RestoreMachine(Counted):
             backup.step(-1)
         fresh.execute("UPDATE ledger SET incarnation = max(incarnation, ?)", (life,))
         self.store = Store(path, Committer(fresh, path, queries(), lambda: self.now), None)
-        assert self.store.apply(restored.settle) is not None, "it is a copy, and was not settled"
+        assert self.store.apply(settle_restored.settle) is not None, "it is a copy, and was not settled"
         self.the_books_hold()
         self.store.apply(outgoing.recover, RULES)
         self.now += 1
@@ -163,7 +167,7 @@ def _legs(channel: str, text: str) -> tuple[Leg, ...]:
 
 def _say(tx: Tx, channel: str, text: str) -> None:
     row = hear.session_of(tx, _to(channel))
-    speak.say(tx, Caller(row.id, row.key, None, None), Say("tool", text, row.home, legs=_legs(channel, text)))
+    claims.say(tx, Caller(row.id, row.key, None, None), Say("tool", text, row.home, legs=_legs(channel, text)))
 
 
 def _hear(tx: Tx, channel: str, key: str) -> None:

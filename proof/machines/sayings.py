@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from proof.machines.house import HOMES, Process
 from proof.machines.model import Model
-from semel.law.verbatim import normal
-from semel.ledger import calls
-from semel.ledger.speak import Say
+from semel.ledger.delivery.claims import Say
+from semel.ledger.turns import tool_calls
+from semel.text.verbatim import normal
 
 
 def edit(model: Model, process: Process, call: str, target: int, text: str) -> None:
@@ -19,7 +19,7 @@ def edit(model: Model, process: Process, call: str, target: int, text: str) -> N
             "tool", text, home or f"session:{process.session}", "edit", True, legs, {"kind": "edit"}, edits=target
         )
         model.house.seen(
-            model.ledger.call(calls.Call(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what)
+            model.ledger.call(tool_calls.Call(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what)
         )
         if (run := model.runs.get(process.session)) is not None and run.process is process:
             run.speech.hold_back([text])

@@ -7,28 +7,15 @@ from typing import Any, TypeVar
 
 from proof.machines.ledger import Claim, Entry, Json, Part
 from semel.law import delivery, turn
-from semel.ledger import (
-    answers,
-    books,
-    calls,
-    entries,
-    erase,
-    hear,
-    incoming,
-    outgoing,
-    people,
-    sessions,
-    show,
-    spawns,
-    speak,
-    startup,
-    turns,
-    utterances,
-    views,
-)
-from semel.ledger.show import End, Op, Slots
-from semel.ledger.sql import Cut, Tx
-from semel.ledger.store import Store
+from semel.ledger import people
+from semel.ledger.admin import books, erase
+from semel.ledger.delivery import claims, outgoing
+from semel.ledger.inbound import answers, channel_batch, hear
+from semel.ledger.storage.sql import Cut, Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import entries, views
+from semel.ledger.turns import sessions, show, spawns, startup, tool_calls, turns, utterances
+from semel.ledger.turns.show import End, Op, Slots
 
 T = TypeVar("T")
 ALL = 1 << 40
@@ -80,7 +67,7 @@ class SqliteLedger:
     # ---- events and sessions
 
     def unusable(self, channel: str, event: hear.Event, why: str) -> str:
-        [done] = self.write(incoming.put, channel, event.source, [incoming.Unusable(event, why)], None)
+        [done] = self.write(channel_batch.put, channel, event.source, [channel_batch.Unusable(event, why)], None)
         return str(done.what)
 
     def hear(self, event: hear.Event, to: Sequence[hear.To]) -> hear.Outcome:
@@ -114,16 +101,16 @@ class SqliteLedger:
     def join(self, fence: turns.Fence) -> tuple[turns.Bound, ...]:
         return self.write(turns.join, fence)
 
-    def show(self, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
+    def show(self, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
         return self.write(show.show, fence, caller, ops, slots)
 
     def finish(
-        self, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots, end: End
+        self, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
     ) -> tuple[Slots, bool]:
         return self.write(show.finish, fence, caller, ops, slots, end)
 
     def put_off(
-        self, fence: turns.Fence, caller: speak.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
+        self, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
     ) -> Slots:
         return self.write(show.put_off, fence, caller, ops, slots, why, ms)
 
@@ -147,11 +134,11 @@ class SqliteLedger:
     def spawn_ended(self, spawn: int, why: str) -> None:
         self.write(spawns.ended, spawn, why)
 
-    def call(self, made: calls.Call, what: speak.Say) -> speak.Made:
-        return self.write(calls.call, made, what)
+    def call(self, made: tool_calls.Call, what: claims.Say) -> claims.Made:
+        return self.write(tool_calls.call, made, what)
 
     def answered(self, token: bytes, call: str) -> None:
-        self.write(calls.answered, token, call)
+        self.write(tool_calls.answered, token, call)
 
     # ---- parts
 
@@ -227,7 +214,7 @@ class SqliteLedger:
         return [(event, bytes(digest)) for event, digest in self._rows("SELECT event, digest FROM conflict")]
 
     def quarantined(self) -> list[int]:
-        return [row["event"] for row in self.read(incoming.quarantined, ALL)]
+        return [row["event"] for row in self.read(channel_batch.quarantined, ALL)]
 
     def holds(self, text: str) -> list[str]:
         return self.read(_holds, text)

@@ -13,9 +13,9 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from proof.machines.counted import Counted
 from proof.machines.house import refused
-from semel.law import busy, recall, wake
+from semel.acp_stream import Item
+from semel.law import busy, interrupted_turn, wake
 from semel.law import turn as law
-from semel.law.stream import Item
 
 PAUSES = (wake.AT_ONCE, busy.COLLECT, wake.Pause(1_000, 3_000), wake.Pause(500, 0))
 
@@ -178,8 +178,8 @@ class TurnMachine(Counted):
             return
         root.again_at = None
         restored = memory != "none"
-        found = recall.find_turn(_history(root, memory), ["go on"], ended=root.ended and memory == "whole")
-        calls = [recall.Call(f"c{n}") for n, one in enumerate(root.done) if one == "tool"]
+        found = interrupted_turn.find_turn(_history(root, memory), ["go on"], ended=root.ended and memory == "whole")
+        calls = [interrupted_turn.Call(f"c{n}") for n, one in enumerate(root.done) if one == "tool"]
         complete = found is not None and found.is_complete(calls)
         told = f"Law 9: taken for complete, of {root.done} (ended: {root.ended}) with a history {memory}"
         assert not complete or (root.ended and memory == "whole"), told

@@ -10,24 +10,15 @@ from proof.machines.house import RULES
 from proof.machines.sqlite import rows
 from proof.power.images import Files, lay_out
 from proof.power.recorder import MARK, NAME, fingerprint
-from semel.ledger import (
-    books,
-    commands,
-    erase,
-    hear,
-    incoming,
-    mark,
-    outgoing,
-    restored,
-    show,
-    spawns,
-    speak,
-    startup,
-    turns,
-)
-from semel.ledger.cutting import Leg
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.admin import books, erase
+from semel.ledger.backup import settle_restored
+from semel.ledger.delivery import claims, outgoing
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.inbound import channel_batch, commands, hear
+from semel.ledger.storage import mark
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.turns import show, spawns, startup, turns
 
 LOST = "acknowledged work is gone"
 STRANGE = "its content is that of no commit"
@@ -76,7 +67,7 @@ class Judge:
             if allowed is not None and found not in allowed:
                 return LOST if found in self.known else STRANGE
             store.keep_mark()
-            if store.look(restored.is_copy):
+            if store.look(settle_restored.is_copy):
                 return FALSE_ALARM
             fresh = found not in self.recovered
             self.recovered.add(found)
@@ -92,7 +83,7 @@ class Judge:
             if store.look(fingerprint) != last:
                 return "what was done after recovery is gone"
             store.keep_mark()
-            return FALSE_ALARM if store.look(restored.is_copy) else ""
+            return FALSE_ALARM if store.look(settle_restored.is_copy) else ""
 
     def _older_fault(self, files: Files) -> str:
         """Somebody puts the older ledger in the place of this one, and leaves its mark where it is (Law 14)."""
@@ -103,7 +94,7 @@ class Judge:
         with self._open() as store:
             own = store.look(lambda tx: tx.one("ledger_get"))
             store.keep_mark()
-            copied = store.look(restored.is_copy)
+            copied = store.look(settle_restored.is_copy)
             if known is not None and copied != (known.commits > own.commits):
                 return f"{HIDDEN}: it knows {own.commits} commits, and the mark is {known}"
         return ""
@@ -126,7 +117,7 @@ def recover(tx: Tx) -> None:
     """What a gateway does with its ledger when it starts: processes, files, commands, parts, turns, erasures."""
     for left in spawns.left_behind(tx):
         spawns.ended(tx, left.id, "its gateway was gone, and so was it")
-    incoming.clean(tx)
+    channel_batch.clean(tx)
     for session in commands.left(tx):
         for one in commands.open_in(tx, session):
             commands.answer(tx, one.event, session, "It was not done before the power failed.")
@@ -149,7 +140,7 @@ def one_more_turn(tx: Tx) -> None:
     begun = turns.begin(tx, heard.woken[0], LEASE)
     assert isinstance(begun, turns.Begun) and len(begun.events) == 1, "no turn begins"
     op = {"kind": "post", "session": to.key, "address": "7", "text": "Here."}
-    says = speak.Say("block", "Here.", to.home, legs=(Leg(0, 5, "chat", "chat:7", op),))
+    says = claims.Say("block", "Here.", to.home, legs=(Leg(0, 5, "chat", "chat:7", op),))
     _end(tx, begun, "answered", show.Preview(1, "Here."), show.Block(1, (says,)))
     asks = {name: outgoing.Ask(known, 100) for name, known in RULES.items()}
     for _ in range(100):  # a round looks at so many parts at most, and others wait to leave, too
@@ -165,7 +156,7 @@ def _end(tx: Tx, begun: turns.Begun, how: Any, *ops: show.Op) -> None:
     fence = turns.Fence(begun.session, begun.turn, begun.epoch)
     spawn = spawns.start(tx, begun.session, begun.agent, LEASE, b"after %d" % begun.turn)
     turns.asked(tx, fence, "restart" if begun.attempt > 1 else "start", spawn, "m", {})
-    caller = speak.Caller(begun.session, begun.key, begun.turn, begun.root, spawn=spawn)
+    caller = claims.Caller(begun.session, begun.key, begun.turn, begun.root, spawn=spawn)
     stop = {"answered": "end_turn", "errored": "error"}[how]
     told = (show.Notice("It failed.", "turn.failed"),) if how == "errored" else ()
     show.finish(tx, fence, caller, ops, show.Slots(), show.End(how, stop, notices=told))

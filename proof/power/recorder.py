@@ -24,11 +24,11 @@ from unittest import mock
 import apsw
 
 from proof.power.disk import Op, PowerDisk
-from semel.ledger import mark, writer
-from semel.ledger.errors import LedgerError
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
-from semel.ledger.writer import Writer
+from semel.ledger.storage import mark, writer
+from semel.ledger.storage.errors import LedgerError
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.storage.writer import Writer
 
 NAME = "ledger.db"
 MARK = NAME + mark.SUFFIX

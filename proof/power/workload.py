@@ -17,26 +17,15 @@ from proof.machines.house import HOMES, Running, short_outputs
 from proof.machines.model import REQUEST, Model
 from proof.machines.sqlite import SqliteLedger, seen
 from proof.power.recorder import Call, Recorder, Recording
-from semel.law.schedule import Firings
-from semel.law.stream import Began, Changed, Ended, Grew
-from semel.ledger import (
-    calls,
-    commands,
-    erase,
-    exporting,
-    hear,
-    importing,
-    incoming,
-    jobcalls,
-    people,
-    schedules,
-    sessions,
-    show,
-    summary,
-)
-from semel.ledger.importfile import check, read
+from semel.acp_stream import Began, Changed, Ended, Grew
+from semel.ledger import people
+from semel.ledger.admin import erase, export, import_session
+from semel.ledger.admin.import_file import check, read
+from semel.ledger.inbound import channel_batch, commands, hear, schedules
 from semel.ledger.people import Account
-from semel.ledger.sql import Tx
+from semel.ledger.storage.sql import Tx
+from semel.ledger.turns import job_calls, sessions, show, summary, tool_calls
+from semel.timing.schedule import Firings
 
 WORDS = ("once", "said", "shown", "sent", "heard", "kept", "told", "never", "twice", "lost", "books", "message", "disk")
 RECEIPTS = ("receipt", "silence", "not sent", "receipt", "refused", "silence", "receipt")
@@ -108,18 +97,18 @@ class Script:
         """A batch and its cursor; what cannot be used is quarantined; a file is kept, held, let go."""
         n = self.fresh()
         file = {"id": f"blob-{n}", "name": "a.txt", "mime": "text/plain", "size": 3}
-        self.do(incoming.keep, f"blob-{n}", 3, "a.txt", "text/plain")
-        self.do(incoming.keep, f"lost-{n}", 3, "b.txt", "text/plain")
+        self.do(channel_batch.keep, f"blob-{n}", 3, "a.txt", "text/plain")
+        self.do(channel_batch.keep, f"lost-{n}", 3, "b.txt", "text/plain")
         to = hear.To("main:chat:9", "main", "chat:9")
         with_file = self.event("channel:chat", f"c{n}", more={"files": [file]})
         items = [
-            incoming.Message(with_file, to, "9", "anna-1", True, "Anna", (f"blob-{n}",)),
-            incoming.Message(with_file, to, "9", "anna-1", True),
-            incoming.Unusable(self.event("channel:chat", f"odd{n}", "unreadable"), "nobody can read it"),
-            incoming.Failed(self.event("channel:chat", f"fail{n}", "failed"), "no-such-receipt"),
-            incoming.Echo("no-such-key", "x1"),
+            channel_batch.Message(with_file, to, "9", "anna-1", True, "Anna", (f"blob-{n}",)),
+            channel_batch.Message(with_file, to, "9", "anna-1", True),
+            channel_batch.Unusable(self.event("channel:chat", f"odd{n}", "unreadable"), "nobody can read it"),
+            channel_batch.Failed(self.event("channel:chat", f"fail{n}", "failed"), "no-such-receipt"),
+            channel_batch.Echo("no-such-key", "x1"),
         ]
-        self.do(incoming.put, "chat", "channel:chat", items, f"cursor {n}", [f"lost-{n}"], ["chat", "mail"])
+        self.do(channel_batch.put, "chat", "channel:chat", items, f"cursor {n}", [f"lost-{n}"], ["chat", "mail"])
         self.do(erase.files_removed, self.ledger.read(erase.files_gone))
 
     def people_come_and_go(self) -> None:
@@ -172,9 +161,9 @@ class Script:
         self.model.call(process, f"hook{n}", "c1", f"T{n}", "text", self.words(), "hook")
         self.model.call(process, f"ask{n}", "c1", None, "ask", "Shall I?", None)
         self.model.call(process, f"nowhere{n}", "c1", None, "text", self.words(), "nowhere")
-        made = calls.Call(process.token, "c1", f"job{n}-{process.spawn}", b"job %d" % n)
-        wanted = jobcalls.Wanted(f"run-{n}", "true", "", 60.0)
-        self.do(jobcalls.ask, made, wanted, jobcalls.Limits(9, 9))
+        made = tool_calls.Call(process.token, "c1", f"job{n}-{process.spawn}", b"job %d" % n)
+        wanted = job_calls.Wanted(f"run-{n}", "true", "", 60.0)
+        self.do(job_calls.ask, made, wanted, job_calls.Limits(9, 9))
         home = HOMES[run.begun.key]
         report = self.event(
             f"api:{run.begun.key}", f"run-{n}:exec.finished", "exec.finished", more={"data": {"exit": 0}}
@@ -259,11 +248,11 @@ class Script:
         number, key = self.ledger.find("main:chat:9"), f"copy-{self.fresh()}"
         lines = self.ledger.read(exported, number)
         checked, to = check(lines), hear.To(key, "main", f"web:{key}")
-        stand = self.do(importing.begin, to, checked)
+        stand = self.do(import_session.begin, to, checked)
         records = [record for _, record in read(lines)]
         for at in range(0, len(records), 25):
-            stand = self.do(importing.take, stand, to, checked, records[at : at + 25])
-        self.do(importing.end, stand, to, checked)
+            stand = self.do(import_session.take, stand, to, checked, records[at : at + 25])
+        self.do(import_session.end, stand, to, checked)
         self.do(sessions.delete, stand.session)
         while self.do(erase.step, stand.session) == "more":
             pass
@@ -328,9 +317,9 @@ class Script:
 
 def exported(tx: Tx, session: int) -> list[bytes]:
     """A session as the lines of its file."""
-    scope, writer = exporting.scope(tx, session), exporting.Writer()
+    scope, writer = export.scope(tx, session), export.Writer()
     records = [scope.header]
-    for page in (exporting.turns, exporting.entries, exporting.unsaid):
+    for page in (export.turns, export.entries, export.unsaid):
         after: int | None = 0
         while after is not None:
             found, after = page(tx, scope, after)

@@ -49,9 +49,9 @@ from proof.schedules.calling import McpProcess
 from proof.schedules.deeds import UNSEEN, Deeds, text_of
 from proof.schedules.told import Disk, Permit, Prompted, Told
 from proof.schedules.wires import Outside, Pipe
+from semel.acp_stream.profiles import profile_for
+from semel.acp_stream.redelivery import LEAST_RETRY_CHARS
 from semel.gateway.ports import Answered, Died, Launch, Signal, Update
-from semel.law.stream.evidence import LEAST_RETRY_CHARS
-from semel.law.stream.profiles import profile_for
 
 Json = dict[str, Any]
 MARK = re.compile(r"\bq\d+\b")

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from proof.schedules.deeds import UNSEEN
-from semel.ledger.reserve import REASONS
+from semel.ledger.delivery.placeholders import REASONS
 
 Json = dict[str, Any]
 STANDS = ("done", "failed", "cancelled")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from proof.schedules import memories
 from proof.schedules.told import Disk, Permit, Prompted, Told, cut_off, pieces
 from proof.schedules.wires import Outside
+from semel.acp_stream.redelivery import LEAST_GLUED_CHARS
 from semel.gateway.ports import Asked, Launch, Signal, Update
-from semel.law.stream.evidence import LEAST_GLUED_CHARS
 
 if TYPE_CHECKING:
     from proof.schedules.agents import SeededAgent

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 class Door:
-    """`semel.gateway.rpc.RpcServer` without its socket: the handler, while it is open."""
+    """`semel.gateway.tools.rpc.RpcServer` without its socket: the handler, while it is open."""
 
     def __init__(self, path: Path, handler: Callable[[str, Json], Awaitable[Json]], **more: Any) -> None:
         self.handler = handler
@@ -25,7 +25,7 @@ class Door:
 
 
 class NoSearch:
-    """`semel.gateway.searching.Search`: an index that follows the ledger, and that nothing here asks."""
+    """`semel.gateway.api.search.Search`: an index that follows the ledger, and that nothing here asks."""
 
     def __init__(self, record: Any) -> None:
         self.record = record

@@ -16,10 +16,10 @@ from proof.schedules.chance import EPOCH
 from proof.schedules.platforms import TAKEN, Message, Platform
 from proof.schedules.told import Prompted, count_copies
 from semel.gateway.ports import Safety
-from semel.law.verbatim import normal
-from semel.ledger import books
-from semel.ledger.speak import REISSUE
-from semel.ledger.sql import Tx, queries
+from semel.ledger.admin import books
+from semel.ledger.delivery.claims import REISSUE
+from semel.ledger.storage.sql import Tx, queries
+from semel.text.verbatim import normal
 
 if TYPE_CHECKING:
     from proof.schedules.world import World

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from semel.gateway.viewing import HEAD, TAIL
+from semel.gateway.turns.stream_view import HEAD, TAIL
 
 if TYPE_CHECKING:
     from proof.schedules.people import Watcher

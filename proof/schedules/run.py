@@ -26,7 +26,7 @@ from proof.schedules.plan import Plan
 from proof.schedules.strands import Shelf, staged
 from proof.schedules.world import World
 from semel.gateway.hub import Watcher
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 
 MOST_STEPS = 60_000
 TIDY = 25  # runs after which what they left is collected
@@ -161,7 +161,7 @@ def _counts(world: World) -> dict[str, int]:
 
 def _forget(loop: SeededLoop, tasks: list[asyncio.Task[Any]], folder: Folder) -> None:
     """What still waited is dropped without a word: its process is over."""
-    import semel.gateway.attempt
+    import semel.gateway.outbound.attempt
 
     loop.abandon()
     loop.set_exception_handler(lambda *_: None)
@@ -172,7 +172,7 @@ def _forget(loop: SeededLoop, tasks: list[asyncio.Task[Any]], folder: Folder) ->
             if not task.done():
                 with contextlib.suppress(BaseException):
                     task.get_coro().close()
-        semel.gateway.attempt._strays.clear()
+        semel.gateway.outbound.attempt._strays.clear()
         tasks.clear()
         loop.close()
         if folder.runs % TIDY == 0:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from semel.law.verbatim import normal
+from semel.text.verbatim import normal
 
 Json = dict[str, Any]
 

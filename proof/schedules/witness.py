@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from proof.schedules import past
 from proof.schedules.agents import questions
 from proof.schedules.platforms import Platform
-from semel.gateway import previews
+from semel.gateway.outbound import previews
 from semel.gateway.ports import Heard, Incoming, Launch, Op, Safety
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from proof.schedules.plan import Plan
 from proof.schedules.told import Prompted, Told, count_copies
-from semel.law.verbatim import normal
+from semel.text.verbatim import normal
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-import semel.gateway.gateway
+import semel.gateway.api.gateway
 from proof.schedules.agents import SeededAgent
 from proof.schedules.chance import EPOCH
 from proof.schedules.doors import Door, NoSearch
@@ -36,7 +36,7 @@ from semel.gateway.settings import (
     ScheduleSettings,
     SessionSettings,
 )
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -46,8 +46,8 @@ ENOUGH = 5  # broken promises
 PATIENCE = 4 * 3600.0  # virtual seconds until a world has to be at rest
 LOOKS = (0.5, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between two looks; then the last one again
 
-semel.gateway.gateway.RpcServer = Door  # type: ignore[misc,assignment]
-semel.gateway.gateway.Search = NoSearch  # type: ignore[misc,assignment]
+semel.gateway.api.gateway.RpcServer = Door  # type: ignore[misc,assignment]
+semel.gateway.api.gateway.Search = NoSearch  # type: ignore[misc,assignment]
 
 
 class LoopClock:

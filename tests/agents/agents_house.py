@@ -16,8 +16,8 @@ from typing import Any
 
 from semel.agents.acp import AcpAgent, AcpConversation
 from semel.agents.demo import command as demo_command
-from semel.gateway.births import members, strays
 from semel.gateway.ports import Answered, Asked, Died, Launch, Signal, Update
+from semel.gateway.process_identity import members, strays
 
 PATIENCE = 20.0  # seconds any single wait may take on a busy machine
 

@@ -7,8 +7,8 @@ import json
 import pytest
 from agents_house import Heard, House, hear, script, turn, until
 
+from semel.acp_stream import Fold
 from semel.gateway.ports import AgentError, Answered, Asked, Died, Update
-from semel.law.stream import Fold
 
 
 async def test_a_prompt_ends_after_all_its_updates(house: House) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from agents_house import LAUNCHER, PATIENCE, House, content, kill_quietly, running, until
 
-from semel.gateway.births import identity, kill_group_if_same, mark, members
 from semel.gateway.ports import Launch
+from semel.gateway.process_identity import identity, kill_group_if_same, mark, members
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -147,7 +147,7 @@ async def test_only_the_process_that_was_recorded_is_killed() -> None:
 
 
 async def test_where_there_is_no_proc_a_birth_is_read_from_ps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.gateway.births.LINUX", False)
+    monkeypatch.setattr("semel.gateway.process_identity.LINUX", False)
     stray = start_stray(SLEEP)
     try:
         born = identity(stray.pid)

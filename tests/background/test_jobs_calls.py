@@ -13,8 +13,8 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.ports import CannotBegin, Job, Orphan
-from semel.gateway.rpc import RpcError
 from semel.gateway.settings import BackgroundSettings
+from semel.gateway.tools.rpc import RpcError
 
 Json = dict[str, Any]
 
@@ -76,7 +76,7 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         made.append(mint(size))
         return made[-1]
 
-    monkeypatch.setattr("semel.gateway.spawns.secrets.token_urlsafe", noted)
+    monkeypatch.setattr("semel.gateway.turns.agent_pool.secrets.token_urlsafe", noted)
     async with World(tmp_path, background=BackgroundSettings(jobs=3, all=3)) as w:
         port = w.gateway.jobs.port = Port()
         begun = tmp_path / "begun"

@@ -13,8 +13,8 @@ import pytest
 
 from semel.faces.config import ConfigError
 from semel.faces.config.load import load
-from semel.gateway.births import JOB, strays
 from semel.gateway.ports import CannotBegin, Job
+from semel.gateway.process_identity import JOB, strays
 from semel.tools.catalogue import Greeting, listing
 from semel.tools.exec import reports
 from semel.tools.exec.background import Supervisors, Workplace

@@ -18,10 +18,12 @@ from backup_desk import Place, add_file, make_place
 from outbox_desk import say
 from step_killer import dies_at
 
-from semel.ledger import books, errors, parts
-from semel.ledger.backups import check_backup, find_backup, whole_backups
-from semel.ledger.old_backups import drop_old_backups
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.backup.backups import check_backup, find_backup, whole_backups
+from semel.ledger.backup.old_backups import drop_old_backups
+from semel.ledger.delivery import parts
+from semel.ledger.storage import errors
+from semel.ledger.storage.store import Store
 
 
 def test_a_backup_holds_the_ledger_and_its_files_and_says_what_it_is(tmp_path: Path) -> None:
@@ -131,8 +133,8 @@ def test_a_backup_in_a_storm_of_messages_is_one_moment_and_stalls_nobody(tmp_pat
 PROGRAM = """
 import resource, sys
 from pathlib import Path
-from semel.ledger.backups import make_backup
-from semel.ledger.store import now_ms
+from semel.ledger.backup.backups import make_backup
+from semel.ledger.storage.store import now_ms
 data, folder = map(Path, sys.argv[1:])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 make_backup(data / "ledger.db", data, folder, semel="test", clock=now_ms)

@@ -9,8 +9,8 @@ import pytest
 from backup_desk import make_place
 from cli_house import Cli
 
-from semel.ledger import restored
-from semel.ledger.store import Store
+from semel.ledger.backup import settle_restored
+from semel.ledger.storage.store import Store
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_of_older_backups_as_many_stay_as_were_asked_for(cli: Cli, tmp_path: Pat
 def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command(cli: Cli, tmp_path: Path) -> None:
     ledger = tmp_path / "data/ledger.db"
     with Store.open(ledger, marked=True) as store:
-        store.apply(restored.settle)
-        assert not store.look(restored.is_copy)
+        store.apply(settle_restored.settle)
+        assert not store.look(settle_restored.is_copy)
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     shutil.rmtree(tmp_path / "data")
     (tmp_path / "copy").rename(tmp_path / "data")
@@ -79,7 +79,7 @@ def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command
     assert Path(done.stdout.strip()) == ledger
     assert "at the next start" in done.stderr
     with Store.open(ledger, marked=True) as store:
-        settled = store.apply(restored.settle)
+        settled = store.apply(settle_restored.settle)
         assert settled is not None
         assert settled.parts == 3
     assert "--here" in cli("restore", rc=2).stderr

@@ -16,15 +16,16 @@ import apsw
 import pytest
 from outbox_desk import say
 
-from semel.ledger import mark, putting_back, restored
-from semel.ledger.errors import LogOfAnother
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.backup import restore, settle_restored
+from semel.ledger.storage import mark
+from semel.ledger.storage.errors import LogOfAnother
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 
 
 def is_copy(path: Path) -> bool:
     with Store.open(path, marked=True) as store:
-        return store.look(restored.is_copy)
+        return store.look(settle_restored.is_copy)
 
 
 def speak(path: Path, text: str) -> None:
@@ -49,7 +50,7 @@ def test_an_older_file_in_its_place_is_a_copy_until_it_is_settled(tmp_path: Path
     assert is_copy(path)
     assert is_copy(path), "it stays one, also where the gateway was killed before it settled it"
     with Store.open(path, marked=True) as store:
-        done = store.apply(restored.settle)
+        done = store.apply(settle_restored.settle)
         assert done is not None
         assert done.parts == 1
     assert not is_copy(path)
@@ -63,7 +64,7 @@ def test_each_time_it_is_put_back_is_another_life_of_it(tmp_path: Path) -> None:
         speak(path, "more")
         shutil.copy(kept, path)
         with Store.open(path, marked=True) as store:
-            done = store.apply(restored.settle)
+            done = store.apply(settle_restored.settle)
             assert done is not None
             assert done.incarnation == life
 
@@ -120,7 +121,7 @@ def test_a_transaction_that_changes_nothing_is_not_counted(tmp_path: Path) -> No
 
 PROGRAM = """
 import sys
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 
 def note(tx, n):
     tx.run("cursor_set", source=f"s{n % 7}", value=str(n), at=tx.now)
@@ -160,7 +161,7 @@ def test_after_a_kill_at_any_time_there_is_no_false_alarm(tmp_path: Path) -> Non
 
 WORKER = """
 import sys
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 
 def note(tx, n):
     for each in range(n, n + 40):
@@ -217,7 +218,7 @@ def test_an_older_file_beside_the_log_of_a_killed_gateway_is_refused_untouched(t
     with pytest.raises(LogOfAnother):
         Store.open(path, readonly=True)
     with pytest.raises(LogOfAnother):
-        putting_back.treat_as_put_back(path, lambda: 1)
+        restore.treat_as_put_back(path, lambda: 1)
     assert content_of(tmp_path) == before
 
 
@@ -269,7 +270,7 @@ def test_a_file_of_an_earlier_life_is_refused_however_far_it_came(tmp_path: Path
     shutil.copy(path, tmp_path / "farther.db")
     shutil.copy(tmp_path / "kept.db", path)
     with Store.open(path, marked=True) as store:
-        assert store.apply(restored.settle) is not None
+        assert store.apply(settle_restored.settle) is not None
     work_until_killed(path, 10)
     shutil.copy(tmp_path / "farther.db", path)
     with pytest.raises(LogOfAnother):

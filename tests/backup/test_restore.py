@@ -10,10 +10,12 @@ from backup_desk import Place, add_file, make_place
 from outbox_desk import say
 from step_killer import dies_at
 
-from semel.ledger import errors, parts, restored
-from semel.ledger.backups import check_backup
-from semel.ledger.putting_back import PutBack, put_back
-from semel.ledger.store import Store, now_ms
+from semel.ledger.backup import settle_restored
+from semel.ledger.backup.backups import check_backup
+from semel.ledger.backup.restore import PutBack, put_back
+from semel.ledger.delivery import parts
+from semel.ledger.storage import errors
+from semel.ledger.storage.store import Store, now_ms
 
 
 def texts(ledger: Path) -> list[str]:
@@ -36,7 +38,7 @@ def test_a_backup_comes_back_into_an_empty_place_with_its_files_and_tokens(tmp_p
     assert len(list((tmp_path / "new/blobs").iterdir())) == 2
     assert (tmp_path / "new/owner.token").stat().st_mode & 0o777 == 0o600
     with Store.open(done.ledger, marked=True) as store:
-        assert store.look(restored.is_copy)
+        assert store.look(settle_restored.is_copy)
 
 
 def test_a_ledger_that_is_there_stays_unless_it_is_to_be_replaced_and_is_kept_then(tmp_path: Path) -> None:

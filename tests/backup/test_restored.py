@@ -8,14 +8,18 @@ import pytest
 from outbox_desk import Desk, say
 
 from semel.gateway.ports import Safety
-from semel.ledger import books, entries, parts, reserve, restored, turns, views
-from semel.ledger.cutting import Leg
-from semel.ledger.hear import Event, To, hear
-from semel.ledger.snapshot import take_snapshot
-from semel.ledger.speak import Caller, Say
-from semel.ledger.speak import say as speak
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.backup import settle_restored
+from semel.ledger.backup.snapshot import take_snapshot
+from semel.ledger.delivery import parts, placeholders
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.claims import say as speak
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.inbound.hear import Event, To, hear
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import entries, views
+from semel.ledger.turns import turns
 from semel.testing import FakeChannel, Fault, FrozenClock, Platform
 
 CLASSES = list(Safety)
@@ -26,11 +30,11 @@ def copy_of(path: Path, target: Path, clock: FrozenClock) -> None:
     take_snapshot(path, target, clock.now)
 
 
-def settled(path: Path, clock: FrozenClock) -> restored.Restored:
+def settled(path: Path, clock: FrozenClock) -> settle_restored.Restored:
     with Store.open_sync(path, clock=clock.now) as store:
-        done = store.apply(restored.settle)
+        done = store.apply(settle_restored.settle)
         assert done is not None
-        assert store.apply(restored.settle) is None, "it is settled once"
+        assert store.apply(settle_restored.settle) is None, "it is settled once"
         assert [b.name for b in store.look(books.audit) if not b.ok] == []
     return done
 
@@ -89,7 +93,7 @@ async def test_a_text_that_fills_a_reserved_message_is_not_posted_beside_it(
         begun = turns.begin(tx, session, "lease")
         assert isinstance(begun, turns.Begun)
         op = {"kind": "post", "session": "main:x", "address": "room", "text": "the answer"}
-        reserve.place(tx, session, begun.turn, begun.root, "hook:room", op)
+        placeholders.place(tx, session, begun.turn, begun.root, "hook:room", op)
         caller = Caller(session, "main:x", begun.turn, begun.root)
         leg = Leg(0, 10, "hook", "hook:room", {**op, "fill": True})
         made = speak(tx, caller, Say("block", "the answer", "hook:room", legs=(leg,)))

@@ -17,9 +17,9 @@ from gateway_world import World, script
 from semel.gateway.errors import NoSuchSession
 from semel.gateway.ports import Incoming, Person, Safety
 from semel.gateway.settings import ChannelSettings
-from semel.ledger import schedules as rows
-from semel.ledger.snapshot import take_snapshot
-from semel.ledger.store import now_ms
+from semel.ledger.backup.snapshot import take_snapshot
+from semel.ledger.inbound import schedules as rows
+from semel.ledger.storage.store import now_ms
 from semel.testing import FakeChannel, Platform
 
 ANN = Person("ann", "Ann")

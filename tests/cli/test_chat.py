@@ -25,8 +25,8 @@ from semel.faces.terminal.app import ChatApp
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import AgentRow, ItemRow, Row
-from semel.ledger import entries
-from semel.ledger.sql import Tx
+from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 
 
 def house_in(data: Path) -> contextlib.AbstractAsyncContextManager[House]:

@@ -14,7 +14,7 @@ from semel.faces.run import House
 from semel.faces.terminal import lines
 from semel.faces.terminal.question import Question, told
 from semel.faces.terminal.rows import BROKEN, Row, make
-from semel.law.requests import INPUT
+from semel.law.permission_questions import INPUT
 
 Json = dict[str, Any]
 __all__ = ["house"]

@@ -10,7 +10,7 @@ from pathlib import Path
 CHILD = """
 import asyncio, sys
 from dataclasses import dataclass
-import semel.channels, semel.gateway.gateway
+import semel.channels, semel.gateway.api.gateway
 from semel.channels import Kind
 from semel.faces.cli import main
 from semel.testing.channels import FakeChannel, Safety
@@ -28,7 +28,7 @@ class Stubborn(FakeChannel):
             except asyncio.CancelledError:
                 pass
 
-semel.gateway.gateway.PATIENCE_S = 0.2
+semel.gateway.api.gateway.PATIENCE_S = 0.2
 semel.channels._OWN["stubborn"] = Kind(Settings, lambda name, settings: Stubborn(name, Safety.IDEMPOTENT))
 sys.argv = ["semel", "up", "--listen", "127.0.0.1:0", "--log", "json", "--config", sys.argv[1]]
 main()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from semel.faces.view import View
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 
 def entry(seq: int, rev: int, text: str = "", **more: Any) -> dict[str, Any]:

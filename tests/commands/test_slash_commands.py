@@ -7,10 +7,10 @@ from pathlib import Path
 from command_world import answer, command, exists, given
 from gateway_world import World, script, until
 
-from semel.gateway.commands import Wanted
+from semel.gateway.inbound.commands import Wanted
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.ledger.sql import Tx
+from semel.ledger.storage.sql import Tx
 from semel.testing.channels import FakeChannel
 
 

@@ -17,7 +17,7 @@ from letters import settings
 from semel.channels.email.compose import Answered, answered, compose
 from semel.channels.email.letter import base_subject
 from semel.gateway.ports import Answers, Op, Rejected
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 THREAD = "ada@people.org:thread-1f0c9a1e52d4b687"
 QUESTION = Answered("<2@people.org>", "Re: Engines", ("<1@people.org>",))

@@ -16,7 +16,7 @@ from semel.faces.http import Node, Settings, make_app
 from semel.faces.http.app import operations
 from semel.gateway import Gateway
 from semel.gateway.settings import AgentSettings, GatewaySettings
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 from semel.testing.clock import FrozenClock
 
 OWNER, CI, LAB = "the-owners-own-token", "the-token-of-node-ci", "the-token-of-node-lab"

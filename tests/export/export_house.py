@@ -9,8 +9,8 @@ from typing import Any
 
 from semel.gateway import Gateway
 from semel.law.identity import digest
-from semel.law.verbatim import verbatim_digest
-from semel.ledger.exporting import Writer
+from semel.ledger.admin.export import Writer
+from semel.text.verbatim import verbatim_digest
 
 Json = dict[str, Any]
 AT = 1_700_000_000_000

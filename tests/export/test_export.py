@@ -14,7 +14,7 @@ from gateway_world import World, script
 from semel.faces.documents import FORMATS, HtmlDocument, MarkdownDocument
 from semel.faces.documents.markdown import kept_in
 from semel.gateway.errors import NoSuchSession
-from semel.ledger import exporting
+from semel.ledger.admin import export
 
 Json = dict[str, Any]
 
@@ -57,10 +57,10 @@ async def test_an_export_of_nothing_is_refused(world: World) -> None:
 async def test_entries_that_come_while_it_is_written_are_not_in_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "PAGE", 2)
+    monkeypatch.setattr(export, "PAGE", 2)
     for n in range(5):
         await world.gateway.report("s", "note", f"n{n}", wakes=False)
-    writer, out = exporting.Writer(), b""
+    writer, out = export.Writer(), b""
     async for records in world.gateway.export("s"):
         await world.gateway.report("s", "note", "late", wakes=False)
         out += b"".join(map(writer.line, records))

@@ -20,10 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import semel
-from semel.gateway import archive
+from semel.gateway.api import archive
 from semel.gateway.errors import BadRequest, Conflict
-from semel.ledger import erase, importing
-from semel.ledger.importfile import BadFile, check
+from semel.ledger.admin import erase, import_session
+from semel.ledger.admin.import_file import BadFile, check
 
 Json = dict[str, Any]
 
@@ -139,11 +139,11 @@ async def test_an_imported_session_whose_content_is_erased_leaves_the_books_in_b
 async def test_an_import_whose_session_is_deleted_says_so_and_begins_anew(world: World) -> None:
     checked = check(file(GOOD))
     target = world.gateway.inbox.target("x")
-    stand = await world.gateway.record.write(importing.begin, target, checked)
+    stand = await world.gateway.record.write(import_session.begin, target, checked)
     [staged] = [one["key"] for one in await world.gateway.sessions()]
     await world.gateway.delete(staged)
-    with pytest.raises(importing.Disturbed, match="was deleted while it was imported"):
-        await world.gateway.record.write(importing.end, stand, target, checked)
+    with pytest.raises(import_session.Disturbed, match="was deleted while it was imported"):
+        await world.gateway.record.write(import_session.end, stand, target, checked)
     assert (await world.gateway.import_session(file(GOOD)))["status"] == "imported"
     assert await world.texts("x") == ["hi", "ho"]
 
@@ -188,7 +188,7 @@ import asyncio, sys
 sys.path[:0] = {paths!r}
 from pathlib import Path
 from gateway_world import World
-from semel.gateway import archive
+from semel.gateway.api import archive
 archive.STEP_LINES = 20
 
 async def main():
@@ -357,4 +357,4 @@ def test_no_code_outside_the_ledger_adds_an_entry() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and node.value in ("entry_add", "import_entry"):
                 found.add(str(path.relative_to(package)))
-    assert found == {"ledger/entries.py", "ledger/importing.py"}
+    assert found == {"ledger/transcript/entries.py", "ledger/admin/import_session.py"}

@@ -8,9 +8,9 @@ from pathlib import Path
 from gateway_world import World, until
 
 from semel.faces.documents import LinesDocument
-from semel.ledger import exporting
-from semel.ledger import hear as rows
-from semel.ledger.sql import Tx
+from semel.ledger.admin import export
+from semel.ledger.inbound import hear as rows
+from semel.ledger.storage.sql import Tx
 
 ENTRIES = 100_000
 
@@ -57,7 +57,7 @@ async def test_a_long_session_is_indexed_found_in_and_exported_in_flat_memory(tm
         assert len((await world.gateway.search("people", limit=100))["hits"]) == 100
         document, size, most = LinesDocument(), 0, 0
         async for records in world.gateway.export("long"):
-            assert len(records) <= exporting.PAGE
+            assert len(records) <= export.PAGE
             size += len(document.page(records))
             most = max(most, resident())
         assert size > 20_000_000

@@ -24,10 +24,10 @@ from semel.channels.telegram.outcome import receipt_of
 from semel.faces.config.load import load as load_config
 from semel.faces.config.problems import ConfigError
 from semel.faces.http import serve
-from semel.gateway.attempt import send
 from semel.gateway.clock import SystemClock
-from semel.gateway.permissions import is_ours
+from semel.gateway.outbound.attempt import send
 from semel.gateway.ports import Incoming, NotSent, Op, Person, Unknown
+from semel.gateway.turns.permissions import is_ours
 
 KEPT = Path(__file__).parent.parent / "data" / "fuzzed"
 IN_PROCESS = sorted(set(names()) - {"http", "sse", "server"})  # these start a gateway: see `gate` below

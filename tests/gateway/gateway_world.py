@@ -12,7 +12,7 @@ from typing import Any
 from semel.agents.acp import AcpAgent, kill_group_if_same
 from semel.gateway import Gateway
 from semel.gateway.settings import AgentSettings, DestinationSettings, GatewaySettings
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 
 Json = dict[str, Any]
 PATIENCE = 30.0

@@ -12,7 +12,7 @@ from gateway_world import World, script, until
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.settings import SessionSettings
-from semel.ledger import views
+from semel.ledger.transcript import views
 from semel.testing.scripted_agent import prompts_given
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
-from semel.gateway.rpc import RpcError
-from semel.gateway.run import Run
-from semel.ledger.turns import Fence, release
+from semel.gateway.tools.rpc import RpcError
+from semel.gateway.turns.run import Run
+from semel.ledger.turns.turns import Fence, release
 
 Json = dict[str, Any]
 
@@ -26,7 +26,7 @@ def token_of(w: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(mint(size))
         return made[-1]
 
-    monkeypatch.setattr("semel.gateway.spawns.secrets.token_urlsafe", noted)
+    monkeypatch.setattr("semel.gateway.turns.agent_pool.secrets.token_urlsafe", noted)
     return made
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gateway_world import World, destination, script, until
 
-from semel.ledger import past
+from semel.ledger.turns import history
 
 Json = dict[str, Any]
 SENT, NEW = "First I look at it.", "And this one is new."
@@ -116,7 +116,7 @@ def _shown(w: World, key: str) -> Any:
 
     async def there() -> bool:
         row = await w.gateway.record.read(lambda tx: tx.one("session_by_key", key=key))
-        deeds = await w.gateway.record.read(past.list_deeds, row.turn) if row is not None and row.turn else []
+        deeds = await w.gateway.record.read(history.list_deeds, row.turn) if row is not None and row.turn else []
         return any(one.title == f"look {len(PLAIN)}" and one.status == "done" for one in deeds)
 
     return there

@@ -16,8 +16,9 @@ import httpx2
 import pytest
 
 from proof.conversations import judge_conversations, read_record
-from semel.ledger import books, views
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import views
 
 pytestmark = pytest.mark.storm
 

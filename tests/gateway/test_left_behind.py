@@ -84,7 +84,7 @@ async def chat(
 def soon_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn is tried again soon, and people are told of that wait as of a long one."""
     monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
-    monkeypatch.setattr("semel.gateway.ends.LONG", 0.05)
+    monkeypatch.setattr("semel.gateway.turns.turn_end.LONG", 0.05)
 
 
 async def kill_agent(w: World) -> None:

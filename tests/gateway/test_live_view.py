@@ -12,15 +12,19 @@ import pytest
 
 from semel.faces.view import View
 from semel.gateway import hub as hub_module
+from semel.gateway.api.reads import Views
 from semel.gateway.hub import Hub
-from semel.gateway.record import Record
-from semel.gateway.views import Views
+from semel.gateway.transactions import Record
 from semel.law.delivery import Rules
-from semel.ledger import books, hear, outgoing, show, turns, views
-from semel.ledger.cutting import Leg
-from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.speak import Caller, Say
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.delivery import outgoing
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.inbound import hear
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import views
+from semel.ledger.turns import show, turns
 
 Json = dict[str, Any]
 KEYS = ("a", "b", "c")
@@ -131,7 +135,7 @@ async def test_eight_tasks_and_every_watcher_sees_what_is_recorded(
 ) -> None:
     """With `pending` small, watchers lag again and again and are caught up from the ledger."""
     monkeypatch.setattr(hub_module, "PENDING", pending)
-    monkeypatch.setattr("semel.gateway.views.STREAM_EVERY", 0.002)
+    monkeypatch.setattr("semel.gateway.api.reads.STREAM_EVERY", 0.002)
     for key in KEYS:
         await house.hear(key, "hello")
     watching = []

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from semel.gateway import viewing
-from semel.gateway.places import Places
-from semel.gateway.speech import Speech
-from semel.gateway.viewing import HEAD, LATE, TAIL, Viewing
-from semel.law.stream import Began, Changed, Ended, Grew, display
-from semel.ledger import show
+from semel.acp_stream import Began, Changed, Ended, Grew, display
+from semel.gateway.outbound.destinations import Places
+from semel.gateway.turns import stream_view
+from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.stream_view import HEAD, LATE, TAIL, Viewing
+from semel.ledger.turns import show
 
 Json = dict[str, Any]
 
@@ -62,8 +62,8 @@ TERMINAL = (*LETTERS, "10%", "\r", "\r", "\x1b[K", "\x1b[31m", "\x1b[2", "\x08",
 def test_output_is_head_stated_gap_and_tail_of_the_whole_after_every_batch(
     seed: int, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewing, "HEAD", 30)
-    monkeypatch.setattr(viewing, "TAIL", 10)
+    monkeypatch.setattr(stream_view, "HEAD", 30)
+    monkeypatch.setattr(stream_view, "TAIL", 10)
     dice, one, screen = random.Random(seed), a_viewing(), Screen()
     one.take([Began(1, "tool", {"call": "T", "status": "running", "text": "begins "})])
     for n in range(60):

@@ -9,7 +9,8 @@ from gateway_world import World, script, until
 
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.ledger import turns, views
+from semel.ledger.transcript import views
+from semel.ledger.turns import turns
 from semel.testing import FakeChannel
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
-from semel.gateway import run
-from semel.ledger import show
+from semel.gateway.turns import run
+from semel.ledger.turns import show
 
 Json = dict[str, Any]
 NOTHING = [{"sleep": 0.01}]
@@ -195,7 +195,7 @@ async def test_a_stop_while_the_agent_still_starts_is_heard(tmp_path: Path) -> N
 
 
 async def test_an_agent_that_does_not_hear_the_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.gateway.run.CANCEL_PATIENCE", 0.3)
+    monkeypatch.setattr("semel.gateway.turns.run.CANCEL_PATIENCE", 0.3)
     async with World(tmp_path) as w:
         mark = tmp_path / "began"
         await w.gateway.say("s", script("Long text", {"deaf": True}, {"touch": str(mark)}, {"sleep": 60}))

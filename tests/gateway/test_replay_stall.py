@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Any
 
-from semel.gateway.asking import REPLAY_QUIET, replayed
 from semel.gateway.ports import Update
-from semel.gateway.spawns import Live
+from semel.gateway.turns.agent_pool import Live
+from semel.gateway.turns.planner import REPLAY_QUIET, replayed
 
 
 def told(text: str) -> Update:

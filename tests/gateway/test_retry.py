@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
-from semel.gateway import ends
+from semel.gateway.turns import turn_end
 from semel.testing.scripted_agent import prompts_given
 
 OVERLOADED = {"error": {"code": -32603, "message": "API Error: 529 Overloaded"}}
@@ -43,7 +43,7 @@ async def failing(w: World) -> None:
 
 
 def test_the_notice_of_a_retry_ends_each_sentence_once() -> None:
-    told = ends.retry_notice("Request timed out.", 5.2, 2)
+    told = turn_end.retry_notice("Request timed out.", 5.2, 2)
     assert told.text == "The agent's turn failed: Request timed out. It is tried again in 5 s (attempt 2)."
 
 

@@ -1,4 +1,4 @@
-"""The gateway's unix socket (semel.gateway.rpc) and its client (semel.tools.rpc_client)."""
+"""The gateway's unix socket (semel.gateway.tools.rpc) and its client (semel.tools.rpc_client)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from semel.gateway.rpc import LINE, RpcError, RpcServer, SocketRefused, socket_path
-from semel.gateway.unix_socket import PATH_BYTES
+from semel.gateway.tools.rpc import LINE, RpcError, RpcServer, SocketRefused, socket_path
+from semel.gateway.tools.unix_socket import PATH_BYTES
 from semel.tools import lines
 from semel.tools.rpc_client import Lost, Refused, ask_once
 

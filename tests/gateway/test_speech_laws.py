@@ -11,8 +11,8 @@ import pytest
 from gateway_world import PATIENCE, World, destination, script, until
 
 from semel.gateway.ports import Safety
-from semel.gateway.run import OVERTAKEN
 from semel.gateway.settings import ChannelSettings
+from semel.gateway.turns.run import OVERTAKEN
 from semel.testing import FakeChannel, Platform
 
 Json = dict[str, Any]

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.gateway.places import Places
+from semel.gateway.outbound.destinations import Places
 from semel.gateway.settings import DestinationSettings
-from semel.gateway.speech import Speech
-from semel.law.verbatim import normal
-from semel.ledger import show
-from semel.ledger.speak import Say
+from semel.gateway.turns.speech import Speech
+from semel.ledger.delivery.claims import Say
+from semel.ledger.turns import show
+from semel.text.verbatim import normal
 
 WORDS = ("Done.", "Do", "It is 42. ", "\n", " ", "x")
 TAGS = (

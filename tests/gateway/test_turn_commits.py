@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "model"))
 from gateway_world import World, script
 from model_world import Answer, ModelServer, ModelWorld
 
-from semel.gateway.record import Record
+from semel.gateway.transactions import Record
 from semel.law.busy import MODES
 
 WRITES = ["hear", "begin", "finish"]

@@ -13,7 +13,7 @@ async def test_a_watcher_that_leaves_just_as_something_is_told_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`asyncio.wait_for` of Python 3.11 swallows a cancel that comes with what was waited for."""
-    monkeypatch.setattr("semel.gateway.views.STREAM_EVERY", 60.0)
+    monkeypatch.setattr("semel.gateway.api.reads.STREAM_EVERY", 60.0)
     async with World(tmp_path) as w:
         await w.ask(script("One."))
         frames = 0

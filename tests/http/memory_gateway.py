@@ -22,7 +22,7 @@ from memory_people import MemoryPeople
 from semel.gateway.errors import BadRequest, Conflict, NoSuchSession, NotFound
 from semel.gateway.ports import Heard
 from semel.law.busy import Busy
-from semel.ledger.hear import NO_STEERING
+from semel.ledger.inbound.hear import NO_STEERING
 
 Json = dict[str, Any]
 

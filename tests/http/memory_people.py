@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 class MemoryPeople:
-    """One person, and whoever is added; the shapes are those of `semel.gateway.roster`."""
+    """One person, and whoever is added; the shapes are those of `semel.gateway.inbound.roster`."""
 
     def __init__(self) -> None:
         self.accounts = {"matrix:@ada:example.org": ("ada", "owner", "config")}

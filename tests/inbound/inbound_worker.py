@@ -17,10 +17,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from semel.gateway import Gateway, incoming, receiving
+from semel.gateway import Gateway
+from semel.gateway.inbound import channel_inbox, received_files
 from semel.gateway.ports import Caps, Inbox, Incoming, Kept, Missing, Op, Person, Receipt, Safety
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings, PersonSettings
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 
 PAGE = 7
 
@@ -85,7 +86,7 @@ async def _pieces(content: bytes) -> AsyncIterator[bytes]:
 
 def _arm(bomb: Bomb) -> None:
     """Places inside the gateway: the end of a batch's transaction, before its commit; a file that was kept."""
-    put, keep = incoming.rows.put, receiving.rows.keep
+    put, keep = channel_inbox.rows.put, received_files.rows.keep
 
     def bombed_put(*args: Any) -> Any:
         done = put(*args)
@@ -97,8 +98,8 @@ def _arm(bomb: Bomb) -> None:
         keep(*args)
         bomb.at("kept")
 
-    incoming.rows.put = bombed_put
-    receiving.rows.keep = bombed_keep
+    channel_inbox.rows.put = bombed_put
+    received_files.rows.keep = bombed_keep
 
 
 async def main(path: Path, where: str, n: int) -> None:

@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from semel.ledger import books, views
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import views
 
 WORKER = Path(__file__).parent / "inbound_worker.py"
 EVENTS = 60

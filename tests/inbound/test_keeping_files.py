@@ -11,9 +11,9 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from semel.gateway.files import StoreFailed
-from semel.gateway.keeper import Keeper, Status, secrets_of
+from semel.gateway.inbound.channel_supervisor import Keeper, Status, secrets_of
 from semel.gateway.ports import Caps, Denied, Inbox, Offline, Op, Receipt, Safety
-from semel.ledger.errors import LedgerFull
+from semel.ledger.storage.errors import LedgerFull
 from semel.testing.clock import FrozenClock
 
 

@@ -11,8 +11,8 @@ import pytest
 from inbound_world import ANN, BOB, EVE, KEY, Chat, message, until
 
 from semel.gateway.ports import Incoming, Kept, Missing, Person
-from semel.ledger.errors import LedgerFull
-from semel.ledger.sql import Tx
+from semel.ledger.storage.errors import LedgerFull
+from semel.ledger.storage.sql import Tx
 
 
 async def counts(chat: Chat) -> dict[str, int]:

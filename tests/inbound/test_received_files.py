@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from inbound_world import ANN, EVE, KEY, Chat, message, until
 
-from semel.gateway import received
 from semel.gateway.files import plain_mime, plain_name
 from semel.gateway.ports import Kept, Offline, TooLarge
+from semel.gateway.turns import prompt_files
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
 
@@ -173,12 +173,12 @@ def test_the_copy_follows_no_symlink(tmp_path: Path) -> None:
     file = kept_in(store, "a.txt", b"hello")
     (work / ".semel").symlink_to(outside)
     with pytest.raises(OSError):
-        received.copy(store, work, file)
+        prompt_files.copy(store, work, file)
     (work / ".semel").unlink()
     (work / ".semel/received").mkdir(parents=True)
-    target = work / received.place(file)
+    target = work / prompt_files.place(file)
     target.symlink_to(outside / "victim")
-    received.copy(store, work, file)
+    prompt_files.copy(store, work, file)
     assert not target.is_symlink()
     assert target.read_bytes() == b"hello"
     assert list(outside.iterdir()) == []
@@ -188,13 +188,13 @@ def test_the_copy_is_made_once_and_made_anew_where_it_is_damaged(tmp_path: Path)
     work = tmp_path / "work"
     work.mkdir()
     file = kept_in(tmp_path / "blobs", "a.txt", b"hello")
-    received.copy(tmp_path / "blobs", work, file)
-    target = work / received.place(file)
+    prompt_files.copy(tmp_path / "blobs", work, file)
+    target = work / prompt_files.place(file)
     before = target.stat().st_ino
-    received.copy(tmp_path / "blobs", work, file)
+    prompt_files.copy(tmp_path / "blobs", work, file)
     assert target.stat().st_ino == before
     target.write_bytes(b"hell")
-    received.copy(tmp_path / "blobs", work, file)
+    prompt_files.copy(tmp_path / "blobs", work, file)
     assert target.read_bytes() == b"hello"
     assert list(target.parent.iterdir()) == [target]
 
@@ -207,7 +207,7 @@ def test_the_copy_is_made_once_and_made_anew_where_it_is_damaged(tmp_path: Path)
     ],
 )  # fmt: skip
 def test_a_name_stays_one_plain_name(name: str, ends: str) -> None:
-    place = received.place({"id": "0" * 64, "name": name})
+    place = prompt_files.place({"id": "0" * 64, "name": name})
     assert place.startswith(".semel/received/00000000-")
     assert place.endswith(ends)
     assert place.count("/") == 2
@@ -239,10 +239,10 @@ async def test_images_are_shown_where_the_agent_takes_them_by_what_they_are(tmp_
     class Event:
         more = {"files": [image, fake, large]}  # noqa: RUF012
 
-    given = await received.give(store, work, [Event()], images=True)  # type: ignore[list-item]
+    given = await prompt_files.give(store, work, [Event()], images=True)  # type: ignore[list-item]
     assert set(given.paths) == {image["id"], fake["id"], large["id"]}
     assert {id: mime for id, (mime, _) in given.images.items()} == {image["id"]: "image/png"}
-    assert not (await received.give(store, work, [Event()], images=False)).images  # type: ignore[list-item]
+    assert not (await prompt_files.give(store, work, [Event()], images=False)).images  # type: ignore[list-item]
 
 
 async def test_a_workspace_that_takes_nothing_is_told_and_the_message_goes_on(chat: Chat) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from inbound_world import ANN, BOB, Chat, message
 
-from semel.gateway import prompt, telling
 from semel.gateway.ports import Incoming, Missing, Person
-from semel.ledger.turns import Bound
+from semel.gateway.turns import prompt, prompt_events
+from semel.ledger.turns.turns import Bound
 
 Json = dict[str, Any]
 
@@ -20,7 +20,7 @@ def wrote(text: str, name: str = "Ann", role: str = "owner", **more: Any) -> Jso
 
 
 def texts(text: str, more: Json) -> list[str]:
-    return [block["text"] for block in telling.blocks(text, more)]
+    return [block["text"] for block in prompt_events.blocks(text, more)]
 
 
 def test_the_owner_alone_is_told_as_it_was_typed() -> None:
@@ -104,9 +104,11 @@ def test_a_program_is_told_as_one_and_its_files_with_it() -> None:
 
 
 def test_histories_tell_the_same_in_a_line() -> None:
-    assert telling.line("hi", wrote("")) == "hi"
-    assert telling.line("hi", wrote("", "Bob", "member", data={"group": True})) == "Bob (bob@x, member): hi"
-    assert telling.line("6", wrote("", kind="edit", of=1, quote="5", whose="Ann")).startswith("Ann (ann@x) edited")
+    assert prompt_events.line("hi", wrote("")) == "hi"
+    assert prompt_events.line("hi", wrote("", "Bob", "member", data={"group": True})) == "Bob (bob@x, member): hi"
+    assert prompt_events.line("6", wrote("", kind="edit", of=1, quote="5", whose="Ann")).startswith(
+        "Ann (ann@x) edited"
+    )
 
 
 def test_a_turn_that_is_resumed_is_told_what_was_asked_and_by_whom() -> None:

@@ -11,7 +11,7 @@ from invariant_ways import FAILED
 from model_server import Answer
 
 from semel.law import turn as law
-from semel.law.passing import MOST_WAIT
+from semel.law.transient_errors import MOST_WAIT
 
 
 @pytest.fixture

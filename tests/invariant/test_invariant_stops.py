@@ -67,7 +67,7 @@ async def test_that_a_turn_is_tried_again_is_no_answer(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
-    monkeypatch.setattr("semel.gateway.ends.LONG", 0.0)  # each wait is told in the chat
+    monkeypatch.setattr("semel.gateway.turns.turn_end.LONG", 0.0)  # each wait is told in the chat
     async with house(kind, tmp_path, attempts=2) as h:
         chat = h.chats[0]
         await h.say(chat, [[error("503 Unavailable")], []] if kind == "acp" else [Answer(status=503), Answer()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from semel.law.markup import Piece, Reader, Said
+from semel.text.message_markup import Piece, Reader, Said
 
 
 def read(chunks: Iterable[str], names: tuple[str, ...] = ("a", "b"), addressed: bool = True) -> list[Piece]:

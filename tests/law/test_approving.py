@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from semel.law import requests
-from semel.law.approving import CLOCK_SKEW_MS, NoticePart, Posed, Reply, Writing, has_reached, name_request
+from semel.law import permission_questions
+from semel.law.permissions import CLOCK_SKEW_MS, NoticePart, Posed, Reply, Writing, has_reached, name_request
 
 Json = dict[str, Any]
 CHAT = Writing("chat:dm")
@@ -23,20 +23,22 @@ def sent(**more: Any) -> NoticePart:
     return replace(NoticePart("chat:dm", "sent", left_at=LEFT_AT), **more)
 
 
-A = requests.Request(
+A = permission_questions.Request(
     7, "a", 1, (option("y", "allow_once"), option("ya", "allow_always"), option("n", "reject_once")), asked=11
 )
-B = requests.Request(8, "b", 4, (option("ya", "allow_always"),), asked=12)
-C = requests.Request(9, "c", 5, (), asked=13)
+B = permission_questions.Request(8, "b", 4, (option("ya", "allow_always"),), asked=12)
+C = permission_questions.Request(9, "c", 5, (), asked=13)
 SHOWN = {one.item: Posed(one, parts=(sent(),), born=one.item) for one in (A, B, C)}
 
 
-def answered(*shown: requests.Request, allow: bool = True, number: int | None = None, reply: Reply = None) -> Any:
+def answered(
+    *shown: permission_questions.Request, allow: bool = True, number: int | None = None, reply: Reply = None
+) -> Any:
     """(item, option) that an answer in the chat chooses, where these were asked; None: nothing."""
     return chosen(name_request([SHOWN[one.item] for one in shown], CHAT, allow, number, reply))
 
 
-def chosen(found: requests.Chosen | str) -> tuple[int, str | None] | None:
+def chosen(found: permission_questions.Chosen | str) -> tuple[int, str | None] | None:
     if isinstance(found, str):
         assert found
         return None
@@ -67,7 +69,10 @@ CHOICES = [
 
 @pytest.mark.parametrize(("asked", "allow", "number", "wanted"), CHOICES)
 def test_what_an_answer_in_words_means(
-    asked: tuple[requests.Request, ...], allow: bool, number: int | None, wanted: tuple[int, str | None] | None
+    asked: tuple[permission_questions.Request, ...],
+    allow: bool,
+    number: int | None,
+    wanted: tuple[int, str | None] | None,
 ) -> None:
     assert answered(*asked, allow=allow, number=number) == wanted
 
@@ -87,7 +92,11 @@ REPLIES = [
 
 @pytest.mark.parametrize(("asked", "allow", "number", "reply", "wanted"), REPLIES)
 def test_what_an_answer_that_is_a_reply_means(
-    asked: tuple[requests.Request, ...], allow: bool, number: int | None, reply: Reply, wanted: tuple[int, str] | None
+    asked: tuple[permission_questions.Request, ...],
+    allow: bool,
+    number: int | None,
+    reply: Reply,
+    wanted: tuple[int, str] | None,
 ) -> None:
     assert answered(*asked, allow=allow, number=number, reply=reply) == wanted
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.law import backoff
+from semel.law import retry_delay
 from semel.law.delivery import (
     HORIZON_MS,
     IN_LINE,
@@ -181,18 +181,18 @@ def test_a_definite_no_to_a_repeat_says_nothing_about_the_first_attempt() -> Non
 def test_a_back_off_never_undercuts_the_platform_and_never_sleeps_an_outage_away(
     attempts: int, age: int, jitter: float, wait: int | None
 ) -> None:
-    delay = backoff.delay(attempts, age=age, jitter=jitter, retry_after=wait)
+    delay = retry_delay.delay(attempts, age=age, jitter=jitter, retry_after=wait)
     assert delay >= max(1, wait or 0)
     assert delay <= max(wait or 0, 60_000 if age < HOUR else 600_000)
 
 
 def test_a_back_off_doubles_from_one_second_to_a_minute() -> None:
-    waits = [backoff.delay(n, age=0, jitter=0.0) for n in range(1, 9)]
+    waits = [retry_delay.delay(n, age=0, jitter=0.0) for n in range(1, 9)]
     assert waits == [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]
 
 
 def test_a_platform_that_cannot_tell_is_asked_less_and_less_often() -> None:
-    assert backoff.look_again(elapsed=0, settle=0) == 1000
-    assert backoff.look_again(elapsed=0, settle=5000) == 5000
-    assert backoff.look_again(elapsed=60_000, settle=0) == 30_000
-    assert backoff.look_again(elapsed=10 * HOUR, settle=0) == 600_000
+    assert retry_delay.look_again(elapsed=0, settle=0) == 1000
+    assert retry_delay.look_again(elapsed=0, settle=5000) == 5000
+    assert retry_delay.look_again(elapsed=60_000, settle=0) == 30_000
+    assert retry_delay.look_again(elapsed=10 * HOUR, settle=0) == 600_000

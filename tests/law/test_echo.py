@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.law.echo import QUIET_WORD, Attempt, Earlier, How, Marks, is_quiet, original, original_of_cut
-from semel.law.verbatim import begins, normal
+from semel.text.verbatim import begins, normal
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from semel.law.verbatim import Hold, normal
+from semel.text.verbatim import Hold, normal
 
 LETTERS = ["a", "b", " ", "  ", "\n", "\r\n", "\r", "\t", "`", "```", "~~~", "~", "\n```\n", "\n```py\n", "    "]
 MARKS = [

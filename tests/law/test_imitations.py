@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.law.imitations import opened
-from semel.law.unseen import is_unseen, seen, squeezed
+from semel.text.imitations import opened
+from semel.text.invisible import is_unseen, seen, squeezed
 
 ORDINARY = [
     "", "[", "[]", "[x](semel)", "(semel: x)", "semel: x]", "[semelfactive verbs]", "[semele: x]", "[Semel2]", "[/]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import law_pieces
 import pytest
 
-from semel.law.markup import Internal, Piece, Problem, Said, unpadded
+from semel.text.message_markup import Internal, Piece, Problem, Said, unpadded
 
 NAMES = ("cli", "work")
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_pieces import joined, read
 
-from semel.law.markup import Handed, Piece, Problem, Reader, Said
-from semel.law.tags import SPAN, TAG
-from semel.law.visible import is_blank
+from semel.text.message_markup import Handed, Piece, Problem, Reader, Said
+from semel.text.tag_lexer import SPAN, TAG
+from semel.text.visible import is_blank
 
 BITS = [
     '<message to="a">', "<message to='b'>", "<MESSAGE TO=zz>", "</message>", "<internal>", "</internal>", "<message>",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semel.law.passing import Failure, judge
+from semel.law.transient_errors import Failure, judge
 from semel.law.turn import BACK_OFF, MAX_ATTEMPTS, after_failure
 
 PASSING = [

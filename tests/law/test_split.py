@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.law.fences import fences
-from semel.law.graphemes import glued
-from semel.law.split import Unit, measure, render_part, render_parts, split
+from semel.text.fences import fences
+from semel.text.graphemes import glued
+from semel.text.split import Unit, measure, render_part, render_parts, split
 
 BITS = ["word ", "x", "a b. ", "\n", "\n\n", "\r\n", "```py\n", "```\n", "~~~ t\n", "~~~\n", "é", "e\u0301", "👍🏽",
         "👩‍👩‍👧", "🇩🇪", "한", "\u1112\u1161\u11ab", "    ", "\u3002"]  # fmt: skip

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.law.compose import RUN, joins, nfc
-from semel.law.fences import fences
-from semel.law.verbatim import normal, verbatim_digest
+from semel.text.fences import fences
+from semel.text.nfc import RUN, joins, nfc
+from semel.text.verbatim import normal, verbatim_digest
 
 CHARS = st.sampled_from("ab \n\r\t`~eé\u0301\u0323\u1100\u1161\u11a8각\u2000\u1fef\u00a0\u3000")
 TEXT = st.text(CHARS, max_size=30)

@@ -6,8 +6,8 @@ import pytest
 
 from proof.machines.model import Model
 from proof.machines.sqlite import SqliteLedger
-from semel.law.stream import Began, Ended
-from semel.ledger import hear
+from semel.acp_stream import Began, Ended
+from semel.ledger.inbound import hear
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from proof.machines.machine import LedgerMachine
 from proof.machines.main import PLANS, Plan, Task, one
 from proof.machines.sqlite import SqliteLedger
 from semel.law import delivery
-from semel.ledger import show, speak, turns
+from semel.ledger.delivery import claims
+from semel.ledger.turns import show, turns
 
 
 @pytest.mark.parametrize("name", [name for name in PLANS if name != "ledger"])
@@ -51,7 +52,7 @@ class ForgetsWakes(SqliteLedger):
     """A ledger that has nothing to do after a turn, whatever was heard meanwhile."""
 
     def finish(
-        self, fence: turns.Fence, caller: speak.Caller, ops: Any, slots: show.Slots, end: show.End
+        self, fence: turns.Fence, caller: claims.Caller, ops: Any, slots: show.Slots, end: show.End
     ) -> tuple[show.Slots, bool]:
         done = super().finish(fence, caller, ops, slots, end)
         self.write(lambda tx: tx.run("session_clear_wake", id=fence.session))

@@ -8,10 +8,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from semel.ledger.errors import LedgerNewer, MigrationFailed
-from semel.ledger.migrate import Step, read_steps, steps
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.storage.errors import LedgerNewer, MigrationFailed
+from semel.ledger.storage.migrate import Step, read_steps, steps
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 
 NEXT = len(steps()) + 1
 GROWS = "ALTER TABLE cursor ADD COLUMN lag INTEGER; CREATE TABLE extra(id INTEGER PRIMARY KEY) STRICT;"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from semel.law.identity import digest
-from semel.ledger import past, sessions, show, summary, turns
-from semel.ledger.hear import Event, To, hear
-from semel.ledger.speak import Caller, Say
-from semel.ledger.sql import Row, Tx
-from semel.ledger.store import Store
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.inbound.hear import Event, To, hear
+from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.turns import history, sessions, show, summary, turns
 
 
 def say(store: Store, text: str) -> None:
@@ -45,7 +45,7 @@ def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -
             return [e.text for e in reversed(tx.all("entries_last", session=1, before=99, limit=99))]
 
         assert store.look(record) == ["u1", "u2", "a1", "a2", "u3"]
-        heard = [one.text for one in store.look(past.conversation, 1, 1, third.turn)]
+        heard = [one.text for one in store.look(history.conversation, 1, 1, third.turn)]
         assert heard == ["u1", "a1", "u2", "a2"]
 
 
@@ -56,13 +56,13 @@ def test_what_an_agent_remembers_is_whole_turns_in_order_of_turns_without_the_ru
             finish(store, begin(store), f"a{n}")
         say(store, "now")
         running = begin(store)
-        all_of_it = store.look(past.remembered, 1, 1000)
+        all_of_it = store.look(history.remembered, 1, 1000)
         assert [one.text for one in all_of_it.spoken] == ["u1", "a1", "u2", "a2", "u3", "a3"]
         assert (all_of_it.turn, all_of_it.cut) == (running.turn, False)
-        less = store.look(past.remembered, 1, 9)
+        less = store.look(history.remembered, 1, 9)
         assert [one.text for one in less.spoken] == ["u2", "a2", "u3", "a3"]
         assert less.cut
-        assert store.look(past.remembered, 1, 3).spoken == ()
+        assert store.look(history.remembered, 1, 3).spoken == ()
 
 
 def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> None:
@@ -76,7 +76,7 @@ def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> 
         store.apply(show.show, fence, caller, [tool, show.Preview(2, "half")], show.Slots())
         store.apply(turns.release, fence)
         second = begin(store)
-        told = store.look(past.remembered, 1, 1000)
+        told = store.look(history.remembered, 1, 1000)
         assert (told.turn, told.spoken) == (second.turn, ())
         assert [(d.title, d.status, d.input) for d in told.begun] == [("deploy", "no result", {"to": "prod"})]
 
@@ -87,7 +87,7 @@ def test_a_history_that_is_cut_begins_with_the_same_turn_for_some_turns() -> Non
         for n in range(120):
             say(store, f"u{n}")
             begun = begin(store)
-            told = store.look(past.remembered, 1, 250)
+            told = store.look(history.remembered, 1, 250)
             if told.cut:
                 begins.append(told.spoken[0].text)
                 assert told.spoken[0].role == "user"
@@ -121,7 +121,7 @@ def test_the_cost_of_remembering_does_not_grow_with_the_history() -> None:
 
         def pages(tx: Tx) -> int:
             counted = Counted(tx)
-            past.remembered(counted, 1, 2_000)  # type: ignore[arg-type]
+            history.remembered(counted, 1, 2_000)  # type: ignore[arg-type]
             return counted.asked.count("entries_before")
 
         assert store.look(pages) <= 3
@@ -131,15 +131,15 @@ def fence_of(begun: turns.Begun) -> turns.Fence:
     return turns.Fence(begun.session, begun.turn, begun.epoch)
 
 
-def summarise(store: Store, begun: turns.Begun, text: str, keep: int) -> past.Stretch:
-    stretch = store.look(past.older, 1, keep, 100_000)
+def summarise(store: Store, begun: turns.Begun, text: str, keep: int) -> history.Stretch:
+    stretch = store.look(history.older, 1, keep, 100_000)
     assert stretch is not None
     store.apply(summary.add, fence_of(begun), text, stretch.covers)
     return stretch
 
 
 def remembered(store: Store, room: int = 1000) -> tuple[str | None, list[str], bool]:
-    told = store.look(past.remembered, 1, room)
+    told = store.look(history.remembered, 1, room)
     return told.summary.text if told.summary else None, [one.text for one in told.spoken], told.cut
 
 
@@ -157,7 +157,7 @@ def test_a_summary_stands_for_whole_turns_and_for_nothing_that_was_heard_meanwhi
         say(store, "u3")
         third = begin(store)
         assert remembered(store) == ("sum", ["u2", "a2"], False)
-        assert store.look(past.older, 1, 1000, 1000) is None, "all of it is kept"
+        assert store.look(history.older, 1, 1000, 1000) is None, "all of it is kept"
         again = summarise(store, third, "sum of sum", 0)
         assert again.before is not None
         assert (again.before.text, [one.text for one in again.spoken]) == ("sum", ["u2", "a2"])
@@ -187,7 +187,7 @@ def test_a_summary_is_written_by_the_running_turn_of_its_chapter_only() -> None:
         finish(store, begin(store), "a1")
         say(store, "u2")
         begun = begin(store)
-        stretch = store.look(past.older, 1, 0, 1000)
+        stretch = store.look(history.older, 1, 0, 1000)
         assert stretch is not None
         row = store.look(lambda tx: tx.one("session_by_id", id=1))
         assert row is not None
@@ -212,7 +212,7 @@ def test_the_cost_of_remembering_ends_at_the_summary() -> None:
 
         def read(tx: Tx) -> int:
             counted = Counted(tx)
-            told = past.remembered(counted, 1, 1_000_000)  # type: ignore[arg-type]
+            told = history.remembered(counted, 1, 1_000_000)  # type: ignore[arg-type]
             assert told.spoken[0].text == "u500"
             return counted.asked.count("entries_before")
 

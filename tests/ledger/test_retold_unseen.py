@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from transaction_desk import Desk, block, caller, fence, leg
 
-from semel.gateway.places import Places
+from semel.acp_stream import Fold
+from semel.acp_stream.profiles import profile_for
+from semel.acp_stream.redelivery import LEAST_GLUED_CHARS
+from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.gateway.speech import Speech
-from semel.gateway.viewing import Viewing
-from semel.law.stream import Fold
-from semel.law.stream.evidence import LEAST_GLUED_CHARS
-from semel.law.stream.profiles import profile_for
-from semel.ledger import show, turns
+from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.stream_view import Viewing
+from semel.ledger.turns import show, turns
 from semel.testing import FakeChannel
 
 ATTEMPT = (

@@ -13,8 +13,9 @@ import apsw
 import pytest
 
 from semel.law.identity import digest
-from semel.ledger import connect, errors, migrate, refusals
-from semel.ledger.errors import (
+from semel.ledger.inbound.hear import Event, To, hear
+from semel.ledger.storage import connect, errors, migrate, refusals
+from semel.ledger.storage.errors import (
     LedgerBusy,
     LedgerError,
     LedgerInUse,
@@ -26,15 +27,14 @@ from semel.ledger.errors import (
     NotALedger,
     OldSqlite,
 )
-from semel.ledger.hear import Event, To, hear
-from semel.ledger.migrate import APPLICATION_ID
-from semel.ledger.refusals import file_system, refuse_old_sqlite, refuse_place
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.storage.migrate import APPLICATION_ID
+from semel.ledger.storage.refusals import file_system, refuse_old_sqlite, refuse_place
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 
 HOLD = """
 import sys
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 store = Store.open(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
@@ -220,7 +220,7 @@ def test_doctor_makes_nothing_and_migrates_nothing(tmp_path: Path, monkeypatch: 
         Store.open(path, readonly=True)
     assert not path.parent.exists()
     Store.open(path).close()
-    monkeypatch.setattr("semel.ledger.migrate.version", lambda db, path: 0)
+    monkeypatch.setattr("semel.ledger.storage.migrate.version", lambda db, path: 0)
     with pytest.raises(LedgerMissing):
         Store.open(path, readonly=True)
     monkeypatch.undo()

@@ -16,10 +16,10 @@ from proof.power.images import MODES, image, lay_out
 from proof.power.judge import BEHIND, FALSE_ALARM, Judge
 from proof.power.main import NOW, PHYSICAL, Plan, Told, control, record, stretch
 from proof.power.recorder import MARK, NAME, Recording
-from semel.ledger import mark
-from semel.ledger.errors import LedgerFailed, LedgerFull
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.storage import mark
+from semel.ledger.storage.errors import LedgerFailed, LedgerFull
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 
 
 def note(tx: Tx, source: str, size: int = 10) -> None:

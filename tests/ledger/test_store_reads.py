@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from semel.ledger.errors import LedgerReadOnly
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.storage.errors import LedgerReadOnly
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 
 BOUND = 20.0
 

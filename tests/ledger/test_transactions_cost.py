@@ -10,12 +10,16 @@ import apsw
 import pytest
 
 from semel.law.delivery import Rules
-from semel.ledger import answers, calls, hear, outgoing, past, show, spawns, turns, views, why
-from semel.ledger.cutting import Leg
-from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.speak import Caller, Say
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.admin import explain
+from semel.ledger.delivery import outgoing
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.inbound import answers, hear
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import views
+from semel.ledger.turns import history, show, spawns, tool_calls, turns
 
 HOME = "chat:1"
 RULES = Rules("at-most-once")
@@ -90,9 +94,9 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     ops = [show.ItemOpen(1, "tool", body={}), show.ItemGrow(1, "out", "out"), show.Preview(2, "answer")]
     slots = do("show", show.show, fence, caller, ops, show.Slots())
     slots = do("show on", show.show, fence, caller, [show.Preview(2, " goes on")], slots)
-    call = calls.Call(b"token", "c", "k1", b"args")
-    do("call", calls.call, call, Say("tool", "by tool", HOME, legs=(leg("by tool"),)))
-    do("call again", calls.call, call, Say("tool", "by tool", HOME, legs=(leg("by tool"),)))
+    call = tool_calls.Call(b"token", "c", "k1", b"args")
+    do("call", tool_calls.call, call, Say("tool", "by tool", HOME, legs=(leg("by tool"),)))
+    do("call again", tool_calls.call, call, Say("tool", "by tool", HOME, legs=(leg("by tool"),)))
     item = slots.items[1]
     do("answer", answers.answer, session, item, "yes", "me", b"d")
     text = "answer goes on"
@@ -104,8 +108,8 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     look("since", views.since, session, store.look(lambda tx: tx.one("session_by_id", id=session).rev) - 5)
     look("snapshot", views.snapshot, session, 3)
     look("history", views.history, session, 8, 3)
-    look("conversation", past.conversation, session, 1, begun.turn)
-    look("why", why.story, f"e{begun.events[-1].event}")
+    look("conversation", history.conversation, session, 1, begun.turn)
+    look("why", explain.story, f"e{begun.events[-1].event}")
     hear_late = do("hear for the next", hear.hear, event(10**6 + 2), [hear.To("s", "main", HOME)])
     begun = do("begin the next", turns.begin, hear_late.woken[0], "g0", spawn)
     fence = turns.Fence(session, begun.turn, begun.epoch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from transaction_desk import Desk
 
-from semel.ledger import turns
+from semel.ledger.turns import turns
 
 TEXTS = {
     "nul": "a\x00b",

@@ -8,9 +8,11 @@ import pytest
 from transaction_desk import Desk, block, caller, fence, leg
 
 from semel.law.delivery import Rules
-from semel.ledger import calls, lookup, outgoing, show, spawns, turns, utterances
-from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.speak import Say
+from semel.ledger.delivery import outgoing
+from semel.ledger.delivery.claims import Say
+from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.transcript import lookup
+from semel.ledger.turns import show, spawns, tool_calls, turns, utterances
 
 RULES = Rules("at-most-once")
 
@@ -141,7 +143,7 @@ def test_a_call_handed_over_again_is_answered_as_before(desk: Desk) -> None:
     what = Say("tool", "Once.", "web:s")
     assert desk.call(what) == desk.call(what)
     assert texts(desk) == ["Once."]
-    with pytest.raises(calls.SameIdOtherCall):
+    with pytest.raises(tool_calls.SameIdOtherCall):
         desk.call(what, args=b"other")
 
 
@@ -170,7 +172,7 @@ def test_an_answered_call_is_not_reissued(desk: Desk) -> None:
     ready(desk)
     what = Say("tool", "ha", "web:s")
     desk.call(what, "k1", conn="c1")
-    desk.do(calls.answered, b"token", "k1")
+    desk.do(tool_calls.answered, b"token", "k1")
     desk.call(what, "k2", conn="c2")
     assert texts(desk) == ["ha", "ha"]
 
@@ -209,7 +211,7 @@ def test_a_process_that_was_not_asked_yet_may_not_speak(desk: Desk) -> None:
 def test_a_stranger_leaves_no_row(desk: Desk) -> None:
     ready(desk)
     before = desk.session().rev
-    with pytest.raises(calls.Stranger):
+    with pytest.raises(tool_calls.Stranger):
         desk.call(Say("tool", "x", "web:s"), token=b"who")
     assert desk.session().rev == before
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from transaction_desk import Desk, block, caller, fence
 
-from semel.ledger import answers, show, turns
-from semel.ledger.speak import Say
+from semel.ledger.delivery.claims import Say
+from semel.ledger.inbound import answers
+from semel.ledger.turns import show, turns
 
 
 def test_nothing_begins_where_nothing_wakes(desk: Desk) -> None:

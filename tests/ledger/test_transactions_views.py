@@ -8,9 +8,12 @@ import pytest
 from transaction_desk import Desk, block, leg
 
 from semel.law.delivery import Rules
-from semel.ledger import outgoing, show, views, why
-from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.speak import Say
+from semel.ledger.admin import explain
+from semel.ledger.delivery import outgoing
+from semel.ledger.delivery.claims import Say
+from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.transcript import views
+from semel.ledger.turns import show
 
 Json = dict[str, Any]
 
@@ -126,7 +129,7 @@ def test_history_is_parted_between_stretches_without_loss_or_overlap(desk: Desk)
 
 
 def told(desk: Desk, ref: str) -> str:
-    story = desk.look(why.story, ref)
+    story = desk.look(explain.story, ref)
     return "" if story is None else " | ".join(line["text"] for line in story["lines"])
 
 
@@ -191,4 +194,4 @@ BAD = [
 @pytest.mark.parametrize("ref", BAD, ids=[ascii(ref)[:12] for ref in BAD])
 def test_a_ref_to_nothing_is_none(desk: Desk, ref: str) -> None:
     desk.hear("hi")
-    assert desk.look(why.story, ref) is None
+    assert desk.look(explain.story, ref) is None

@@ -11,10 +11,10 @@ from typing import Any
 import apsw
 import pytest
 
-from semel.ledger import writer
-from semel.ledger.errors import LedgerClosed, LedgerFailed
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.storage import writer
+from semel.ledger.storage.errors import LedgerClosed, LedgerFailed
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 
 BOUND = 20.0  # seconds a test may wait for what must come
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from semel.ledger import books, calls, hear, show, spawns, turns, views
-from semel.ledger.cutting import Leg
-from semel.ledger.speak import Caller, Made, Say
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.delivery.claims import Caller, Made, Say
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.inbound import hear
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import views
+from semel.ledger.turns import show, spawns, tool_calls, turns
 
 Json = dict[str, Any]
 HOMES: dict[str, str | None] = {"s": "web:s", "chat": "chat:1", "chat-too": "chat:1", "job": None}
@@ -54,7 +57,7 @@ class Desk:
         return int(self.do(spawns.start, self.session(key).id, "main", "g0", token))
 
     def call(self, what: Say, call: str = "k1", *, token: bytes = b"token", args: bytes = b"a", **more: Any) -> Made:
-        made: Made = self.do(calls.call, calls.Call(token, more.pop("conn", "c1"), call, args, **more), what)
+        made: Made = self.do(tool_calls.call, tool_calls.Call(token, more.pop("conn", "c1"), call, args, **more), what)
         return made
 
     def entries(self, key: str = "s") -> list[Json]:

@@ -17,7 +17,7 @@ from semel.agents.model import ModelAgent
 from semel.gateway import Gateway
 from semel.gateway.ports import Launch
 from semel.gateway.settings import AgentSettings, GatewaySettings, McpSettings, ModelSettings
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 from semel.tools.inside import InsideTools
 
 __all__ = ["Answer", "McpSettings", "ModelServer", "ModelWorld", "Request", "door", "until"]

@@ -14,7 +14,7 @@ from model_world import Answer, ModelServer, ModelWorld, Request, until
 
 from semel.agents.model import compaction
 from semel.gateway.settings import DestinationSettings
-from semel.ledger.exporting import Writer
+from semel.ledger.admin.export import Writer
 
 Json = dict[str, Any]
 LONG = "word " * 400  # 2,000 bytes

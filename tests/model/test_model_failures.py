@@ -9,7 +9,7 @@ import pytest
 from model_world import Answer, ModelServer, ModelWorld, until
 
 from semel.agents.model import failures
-from semel.law import passing
+from semel.law import transient_errors
 
 PROVIDERS = ("openai-chat", "openai", "anthropic")
 CUTS = ("reset", "close", "event")
@@ -107,7 +107,7 @@ async def test_what_the_api_asks_for_is_told_to_whoever_tries_again(tmp_path: Pa
             failures.ended = ended
         [end] = caught
         assert end.meta == {"semel": {"passing": True, "retry_after": 7.0}}
-        assert passing.judge(end.error or "", end.meta) == passing.Failure(True, 7.0)
+        assert transient_errors.judge(end.error or "", end.meta) == transient_errors.Failure(True, 7.0)
 
 
 async def test_an_api_that_is_not_there_is_a_failure_that_passes(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from semel.channels.http import post
 from semel.channels.webhook import WebhookChannel, WebhookSettings
-from semel.gateway.outbox import Outbox
+from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Op, Receipt, Safety, Unknown
-from semel.ledger import parts
-from semel.ledger.store import Store
+from semel.ledger.delivery import parts
+from semel.ledger.storage.store import Store
 from semel.testing import HurriedClock
 
 FACTOR = 20.0

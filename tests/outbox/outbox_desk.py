@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from semel.gateway.outbox import Outbox
+from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Channel
-from semel.ledger import entries, outgoing, parts
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.delivery import outgoing, parts
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import entries
 from semel.testing import FrozenClock
 
 BOUND = 20.0

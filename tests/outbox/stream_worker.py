@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "gateway"))
 from gateway_world import script
 from stream_world import ROOM, world
 
-from semel.gateway import previews
+from semel.gateway.outbound import previews
 from semel.gateway.ports import Op, Receipt, Safety
-from semel.ledger import parts
+from semel.ledger.delivery import parts
 from semel.testing import FakeChannel, Platform
 from semel.testing.channels import Post
 

@@ -11,9 +11,9 @@ from outbox_desk import Desk, say
 
 from semel.gateway.ports import Safety
 from semel.law.delivery import Rules
-from semel.ledger import outgoing, parts
-from semel.ledger.outgoing import Ask, Outcome
-from semel.ledger.store import Store
+from semel.ledger.delivery import outgoing, parts
+from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.storage.store import Store
 from semel.testing import FakeChannel, Fault, FrozenClock
 
 # Faults that end an attempt by themselves: hanging and killing have tests of their own.

@@ -7,9 +7,11 @@ from pathlib import Path
 from outbox_desk import Desk
 
 from semel.gateway.ports import Safety
-from semel.ledger import books, entries, people
+from semel.ledger import people
+from semel.ledger.admin import books
 from semel.ledger.people import Account
-from semel.ledger.sql import Tx
+from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.testing import FakeChannel, Fault
 
 

@@ -16,10 +16,13 @@ from test_elsewhere import ann, balanced, two
 
 from semel.gateway.ports import Receipt, Safety
 from semel.law import delivery, identity
-from semel.ledger import books, elsewhere, entries, hear, outgoing, parts, views, why
-from semel.ledger import incoming as rows
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.admin import books, explain
+from semel.ledger.delivery import other_channel, outgoing, parts
+from semel.ledger.inbound import channel_batch as rows
+from semel.ledger.inbound import hear
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import entries, views
 from semel.testing import FakeChannel, Fault
 
 ALL = ("chat", "mail")
@@ -166,7 +169,7 @@ async def test_a_failure_notice_that_bounces_makes_no_other(ledger: Path) -> Non
         desk.outbox.kick()
         await desk.quiet()
         [notice] = mail.platform.log
-        await desk.clock.advance(elsewhere.EVERY_MS / 1000 + 1)
+        await desk.clock.advance(other_channel.EVERY_MS / 1000 + 1)
         assert await desk.store.write(report, notice.id, "b2", channel="mail") == ["failed"]
         desk.outbox.kick()
         await desk.quiet()
@@ -182,12 +185,12 @@ async def test_its_story_and_its_delivery_tell_it(ledger: Path) -> None:
         await desk.store.write(report, (await desk.part(bad))["receipt"])
         event = (await desk.part(bad))["failed"]
         for ref in (f"e{event}", f"p{bad}", "b1"):
-            story = await desk.store.read(why.story, ref)
+            story = await desk.store.read(explain.story, ref)
             assert story is not None
             lines = [line["text"] for line in story["lines"]]
             assert f"p{bad}: failed later, as e{event} tells: 5.1.1 no such user" in lines, lines
             assert lines.count(f"p{bad}: sent, receipt m2") == 1
-        story = await desk.store.read(why.story, f"e{event}")
+        story = await desk.store.read(explain.story, f"e{event}")
         assert story is not None
         assert f"it tells that p{bad}, which was sent, failed" in [line["text"] for line in story["lines"]]
 

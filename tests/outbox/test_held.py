@@ -9,7 +9,8 @@ from outbox_desk import Desk, echo
 
 from semel.gateway.ports import Safety
 from semel.law.delivery import NotAllowed
-from semel.ledger import entries, outgoing, parts
+from semel.ledger.delivery import outgoing, parts
+from semel.ledger.transcript import entries
 from semel.testing import FakeChannel, Fault
 
 HOUR = 3600.0

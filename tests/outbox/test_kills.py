@@ -17,8 +17,8 @@ import pytest
 from outbox_desk import say
 
 from semel.gateway.ports import Safety
-from semel.ledger import parts
-from semel.ledger.store import Store
+from semel.ledger.delivery import parts
+from semel.ledger.storage.store import Store
 
 pytestmark = pytest.mark.storm
 

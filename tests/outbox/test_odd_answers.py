@@ -12,12 +12,12 @@ import pytest
 from outbox_desk import Desk
 
 from semel.channels.webhook import WebhookChannel, WebhookSettings
-from semel.gateway.outbox import UNRECORDED
+from semel.gateway.outbound.outbox import UNRECORDED
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Safety, Unknown
 from semel.law.identity import KEY_LENGTH
-from semel.law.wellformed import WHY
-from semel.ledger import outgoing
+from semel.ledger.delivery import outgoing
 from semel.testing import FakeChannel, Fault
+from semel.text.wellformed import WHY
 
 sys.path.append(str(Path(__file__).parents[1] / "channels"))
 

@@ -9,7 +9,7 @@ import pytest
 from gateway_world import World, script, until
 from stream_world import ROOM, Board, asked, chat, world
 
-from semel.gateway import previews
+from semel.gateway.outbound import previews
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from outbox_desk import BOUND, Desk, kill
 
 from semel.gateway.clock import SystemClock
 from semel.gateway.ports import Op, Receipt, Safety
-from semel.ledger import outgoing
-from semel.ledger.errors import LedgerFull
+from semel.ledger.delivery import outgoing
+from semel.ledger.storage.errors import LedgerFull
 from semel.testing import FakeChannel, Fault, FrozenClock
 
 HOUR = 3600.0

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from outbox_desk import Desk
 
-from semel.gateway.outbox import Outbox
+from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Op, Receipt, Safety
-from semel.ledger import parts, views
+from semel.ledger.delivery import parts
+from semel.ledger.transcript import views
 from semel.testing import FakeChannel, Fault, Platform
 
 HOUR = 3600.0

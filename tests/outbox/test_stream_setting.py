@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semel.channels import ChannelError, make
-from semel.gateway.places import Places
+from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.testing import FakeChannel

@@ -11,11 +11,11 @@ import pytest
 from gateway_world import World, script, until
 from stream_world import ROOM, Board, Slow, asked, chat, world
 
-from semel.gateway import previews
+from semel.gateway.outbound import previews
 from semel.gateway.ports import Caps, Op, Receipt, Rejected, Safety
-from semel.gateway.record import Record
 from semel.gateway.settings import DestinationSettings
-from semel.ledger.sql import Tx
+from semel.gateway.transactions import Record
+from semel.ledger.storage.sql import Tx
 from semel.testing import FakeChannel, Fault, Platform
 
 LONG = "Let me think about this for a while."
@@ -91,7 +91,7 @@ async def test_a_preview_shows_only_what_is_recorded(tmp_path: Path) -> None:
 
 
 def _live(tx: Tx) -> str:
-    from semel.ledger import entries
+    from semel.ledger.transcript import entries
 
     return next((entries.shown_text(tx, 1, seq) for seq in (2, 3) if tx.one("entry_get", session=1, seq=seq)), "")
 

@@ -13,11 +13,13 @@ import pytest
 from outbox_desk import Desk, kill
 from stream_world import Board
 
-from semel.gateway.places import Places
+from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.ledger import books, hear, show, turns
-from semel.ledger.speak import Caller, Say
+from semel.ledger.admin import books
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.inbound import hear
+from semel.ledger.turns import show, turns
 from semel.testing import FakeChannel, Fault, FrozenClock
 
 HOME, KEY = "chat:room", "main:chat:room"
@@ -92,10 +94,10 @@ class Life:
 
     async def _aside(self, caller: Caller) -> None:
         """Something else is said there meanwhile."""
-        from semel.ledger import speak
+        from semel.ledger.delivery import claims
 
         text = f"aside {self.dice.random()}"
-        await self.write(speak.say, caller, Say("tool", text, HOME, legs=self.places.legs(HOME, KEY, text)))
+        await self.write(claims.say, caller, Say("tool", text, HOME, legs=self.places.legs(HOME, KEY, text)))
 
     async def _end(self, fence: turns.Fence, caller: Caller, slots: show.Slots, text: str) -> None:
         how = self.dice.choice(["answered", "answered", "answered", "cancelled by the ledger", "says nothing"])

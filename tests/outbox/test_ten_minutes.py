@@ -10,7 +10,8 @@ import pytest
 from outbox_desk import BOUND, Desk, kill
 
 from semel.gateway.ports import Op, Receipt, Safety
-from semel.ledger import books, parts
+from semel.ledger.admin import books
+from semel.ledger.delivery import parts
 from semel.testing import FakeChannel, Fault, FrozenClock, Platform
 
 OUTAGES = {

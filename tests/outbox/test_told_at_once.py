@@ -6,12 +6,13 @@ from pathlib import Path
 
 from outbox_desk import Desk, say
 
-from semel.gateway.outbox import rules_of
+from semel.gateway.outbound.outbox import rules_of
 from semel.gateway.ports import Safety
-from semel.ledger import outgoing, people
+from semel.ledger import people
+from semel.ledger.delivery import outgoing
 from semel.ledger.people import Account
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 from semel.testing import FakeChannel, FrozenClock
 
 

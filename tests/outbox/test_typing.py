@@ -9,7 +9,7 @@ import pytest
 from gateway_world import script, until
 from stream_world import ROOM, TypingChannel, asked, world
 
-from semel.gateway import typing
+from semel.gateway.outbound import typing
 from semel.gateway.ports import Safety
 
 

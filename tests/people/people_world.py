@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway_world import World, until
 
-from semel.gateway.people import Verdict
+from semel.gateway.inbound.admission import Verdict
 from semel.gateway.ports import Incoming, Person, Safety
 from semel.gateway.settings import ChannelSettings, PersonSettings
 from semel.testing.channels import FakeChannel

@@ -12,12 +12,12 @@ import pytest
 from gateway_world import script, until
 from people_world import Chat
 
-from semel.ledger import books
-from semel.ledger import incoming as received_rows
-from semel.ledger.backups import make_backup
-from semel.ledger.exporting import Writer
-from semel.ledger.putting_back import put_back
-from semel.ledger.store import Store, now_ms
+from semel.ledger.admin import books
+from semel.ledger.admin.export import Writer
+from semel.ledger.backup.backups import make_backup
+from semel.ledger.backup.restore import put_back
+from semel.ledger.inbound import channel_batch as received_rows
+from semel.ledger.storage.store import Store, now_ms
 
 Json = dict[str, Any]
 KEY = "demo:chat:dm"
@@ -165,7 +165,7 @@ async def test_nothing_else_is_lost_beside_one_that_cannot_be_stored(tmp_path: P
 
 
 async def test_a_file_that_is_too_large_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.gateway.agentfiles.FILE_LIMIT", 16)
+    monkeypatch.setattr("semel.gateway.turns.agent_files.FILE_LIMIT", 16)
     async with Chat(tmp_path) as w:
         shown = await ask(w, chunk(SOUND), chunk(IMAGE), "End.")
         assert shown[:2] == ["<file>", "End."] and "it is larger than 16 bytes" in shown[2]

@@ -12,10 +12,10 @@ import pytest
 from gateway_world import script
 from people_world import ADA, BOB, EVE, Chat
 
-from semel.gateway.permissions import NOBODY
 from semel.gateway.ports import Person
-from semel.law import approving, requests
-from semel.ledger.spawns import left_behind
+from semel.gateway.turns.permissions import NOBODY
+from semel.law import permission_questions, permissions
+from semel.ledger.turns.spawns import left_behind
 from semel.testing.channels import Fault
 
 Json = dict[str, Any]
@@ -136,7 +136,7 @@ async def open_ones(w: Chat) -> list[str]:
 async def test_where_nothing_is_asked_the_person_is_told_so(tmp_path: Path) -> None:
     async with asking(tmp_path) as w:
         await w.tell("/approve")
-        assert await w.until_shown("No permission request") == approving.NOTHING_ASKED
+        assert await w.until_shown("No permission request") == permissions.NOTHING_ASKED
         await w.tell("/approve of that")  # words like any other
         await w.until_shown("/approve of that")
 
@@ -185,7 +185,7 @@ async def test_what_came_of_it_elsewhere_is_told_in_the_chat(tmp_path: Path) -> 
         assert await w.until_shown("by the page") == f"{option['name']}, by the page: rm -r build"
         await w.until_shown("tidy")
         await w.tell("/approve")
-        await w.until_shown(approving.NOTHING_ASKED)
+        await w.until_shown(permissions.NOTHING_ASKED)
 
 
 async def test_it_is_told_while_the_turn_goes_on(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ async def test_a_request_that_nobody_answers_is_told_to_be_over(tmp_path: Path) 
         await w.until_shown("Nobody answered in time: rm -r build")
         await w.until_shown("left it")
         await w.tell("/approve")
-        await w.until_shown(approving.NOTHING_ASKED)
+        await w.until_shown(permissions.NOTHING_ASKED)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -259,9 +259,11 @@ async def test_the_question_leaves_before_anything_else_and_once(tmp_path: Path)
 
 def test_a_title_cannot_look_like_another_request() -> None:
     title = "ls\n\n1. Allow everything\n\nThe agent asks for permission: rm\n/approve"
-    told = requests.words(title, {"x": "```\n1. Yes\n```"}, [{"name": "Yes\n2. Always", "optionId": "y"}], 4, 10)
+    told = permission_questions.words(
+        title, {"x": "```\n1. Yes\n```"}, [{"name": "Yes\n2. Always", "optionId": "y"}], 4, 10
+    )
     lines = told.splitlines()
     assert lines[0].startswith("The agent asks for permission: ls 1. Allow everything")
     assert [line for line in lines if line[:1].isdigit()] == ["4. Yes 2. Always"]
     assert told.count("```") == 2
-    assert len(requests.words("x" * 9999, "y" * 9999, [], 1, 10)) < 1200
+    assert len(permission_questions.words("x" * 9999, "y" * 9999, [], 1, 10)) < 1200

@@ -14,8 +14,8 @@ from people_world import ADA, Chat, said
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.ports import Op
-from semel.ledger import answers
-from semel.ledger.exporting import Writer
+from semel.ledger.admin.export import Writer
+from semel.ledger.inbound import answers
 from semel.testing.channels import Fault, Platform, Post
 
 Json = dict[str, Any]

@@ -9,9 +9,9 @@ import pytest
 from gateway_world import script, until
 from people_world import ADA, EVE, Chat
 
-from semel.gateway.permissions import CROWDED
 from semel.gateway.ports import Person
-from semel.law.people import may_hold_agent
+from semel.gateway.turns.permissions import CROWDED
+from semel.law.access import may_hold_agent
 
 Json = dict[str, Any]
 ASK = {"permission": "ls", "input": {"command": "ls"}, "allowed": ["listed"], "denied": ["refused"]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from semel.gateway.limits import HOUR_MS, Hourly
+from semel.gateway.rate_limit import HOUR_MS, Hourly
 
 
 def test_one_may_so_often_and_all_so_often_and_an_hour_later_again() -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from people_world import ADA, BOB, EVE, Chat, said
 
-from semel.gateway import pairing
 from semel.gateway.errors import BadRequest, Conflict
 from semel.gateway.hub import Hub
-from semel.gateway.people import People
+from semel.gateway.inbound import pairing
+from semel.gateway.inbound.admission import People
 from semel.gateway.ports import Person
-from semel.gateway.record import Record
 from semel.gateway.settings import ChannelSettings, GatewaySettings, PersonSettings
-from semel.law.people import ALPHABET, CODE_LENGTH, code_in, given_code, show_code
-from semel.ledger.store import Store
+from semel.gateway.transactions import Record
+from semel.law.access import ALPHABET, CODE_LENGTH, code_in, given_code, show_code
+from semel.ledger.storage.store import Store
 from semel.testing.clock import FrozenClock
 
 PAIRED = "You are paired as Eve (member)"

@@ -7,26 +7,26 @@ from pathlib import Path
 import pytest
 from people_world import ADA, BOB, EVE, Chat, said
 
-from semel.gateway.commands import Wanted, by_role
+from semel.gateway.inbound.commands import Wanted, by_role
 from semel.gateway.ports import Person
-from semel.law import people
+from semel.law import access
 from semel.law.commands import COMMANDS
 
 GUESTS = {"help", "status", "history"}
 
 
 def test_every_command_is_somebodys_and_the_owner_may_all() -> None:
-    assert set(people.ROLES) == set(people.ROLE_NAMES) == {"owner", "member", "guest"}
-    assert people.ROLES["owner"].commands == people.ROLES["member"].commands == set(COMMANDS)
-    assert people.ROLES["guest"].commands == GUESTS
-    assert all(may.commands <= set(COMMANDS) for may in people.ROLES.values())
+    assert set(access.ROLES) == set(access.ROLE_NAMES) == {"owner", "member", "guest"}
+    assert access.ROLES["owner"].commands == access.ROLES["member"].commands == set(COMMANDS)
+    assert access.ROLES["guest"].commands == GUESTS
+    assert all(may.commands <= set(COMMANDS) for may in access.ROLES.values())
 
 
-@pytest.mark.parametrize("role", people.ROLE_NAMES)
+@pytest.mark.parametrize("role", access.ROLE_NAMES)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_answer_to_each_command_of_each_role(role: people.Role, name: str) -> None:
+def test_the_answer_to_each_command_of_each_role(role: access.Role, name: str) -> None:
     refusal = by_role(Wanted(name, "", "Somebody", "channel:chat", ("s",), role))
-    if name in people.APPROVALS:
+    if name in access.APPROVALS:
         assert (refusal is None) == (role == "owner")
     else:
         assert (refusal is None) == (role != "guest" or name in GUESTS)
@@ -50,9 +50,9 @@ APPROVALS = [  # role, person, alone with it, whom the agent's `approvals` name,
 
 @pytest.mark.parametrize(("role", "person", "direct", "named", "may"), APPROVALS)
 def test_who_may_answer_what_an_agent_asks(
-    role: people.Role, person: str, direct: bool, named: tuple[str, ...], may: bool
+    role: access.Role, person: str, direct: bool, named: tuple[str, ...], may: bool
 ) -> None:
-    assert people.approves(role, person, direct, named) is may
+    assert access.approves(role, person, direct, named) is may
     wanted = Wanted("approve", "", None, "channel:chat", ("s",), role, person, direct, frozenset(named))
     assert (by_role(wanted) is None) is may
 
@@ -68,8 +68,8 @@ GROUPS = [  # policy, mentioned, heard: None: no; True: as ever; False: without 
 
 
 @pytest.mark.parametrize(("policy", "mentioned", "heard"), GROUPS)
-def test_what_is_heard_in_a_group(policy: people.Policy, mentioned: bool, heard: bool | None) -> None:
-    assert people.in_group(policy, mentioned) is heard
+def test_what_is_heard_in_a_group(policy: access.Policy, mentioned: bool, heard: bool | None) -> None:
+    assert access.in_group(policy, mentioned) is heard
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_heard_in_a_group(policy: people.Policy, mentioned: bool, heard:
     ],
 )
 def test_a_name_that_somebody_gives_themselves_is_nobody_elses(called: str, taken: tuple[str, ...], name: str) -> None:
-    assert people.free_name(called, taken) == name
+    assert access.free_name(called, taken) == name
 
 
 async def test_a_guest_talks_and_is_told_what_a_guest_may_not(tmp_path: Path) -> None:
@@ -145,4 +145,4 @@ async def test_who_is_known_talks_with_their_name_and_role(tmp_path: Path) -> No
     ],
 )
 def test_who_answers_in_words(named: tuple[str, ...], words: str) -> None:
-    assert people.in_words(named) == words
+    assert access.in_words(named) == words

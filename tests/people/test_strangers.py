@@ -8,9 +8,9 @@ from pathlib import Path
 from people_world import ADA, BOB, EVE, Chat, said
 from structlog.testing import capture_logs
 
-from semel.gateway.people import GUEST_MESSAGES, UNREADABLE
+from semel.gateway.inbound.admission import GUEST_MESSAGES, UNREADABLE
+from semel.gateway.inbound.unknown_senders import LATEST, LONGEST
 from semel.gateway.ports import Incoming, Person
-from semel.gateway.strangers import LATEST, LONGEST
 
 FLOOD = 100_000
 

@@ -8,7 +8,7 @@ import pytest
 
 from semel.ledger import people
 from semel.ledger.people import Account, other_places, seen
-from semel.ledger.store import Store
+from semel.ledger.storage.store import Store
 
 ADA = [Account(channel, f"ada@{channel}", "ada", "owner", "added") for channel in ("matrix", "telegram", "email")]
 BOB = [Account("matrix", "bob@matrix", "bob", "member", "added"), Account("telegram", "7", "bob", "member", "added")]

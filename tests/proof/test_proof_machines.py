@@ -12,10 +12,10 @@ from proof.machines.machine import LedgerMachine
 from proof.machines.main import PLANS, Plan, Task, counts, one
 from proof.machines.model import Model
 from proof.machines.sqlite import SqliteLedger
-from semel.gateway.permissions import Permissions
+from semel.acp_stream import Began, Ended
+from semel.gateway.turns.permissions import Permissions
 from semel.law import wake
-from semel.law.stream import Began, Ended
-from semel.ledger import hear
+from semel.ledger.inbound import hear
 
 
 class StopsNobody(SqliteLedger):

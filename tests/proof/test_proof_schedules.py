@@ -43,7 +43,7 @@ def test_a_planted_fault_is_found(tmp_path: Path) -> None:
     """Mark before send: a part counts as sent before its platform was asked."""
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src" / "semel", source / "semel", ignore=shutil.ignore_patterns("__pycache__"))
-    outbox = source / "semel" / "gateway" / "outbox.py"
+    outbox = source / "semel" / "gateway" / "outbound" / "outbox.py"
     honest = "        await self._record(departure, await self._send(channel, departure))\n"
     planted = (
         '        await self._record(departure, Outcome("receipt"))\n        await self._send(channel, departure)\n'

@@ -13,10 +13,10 @@ from semel.agents.acp import AcpAgent, kill_group_if_same
 from semel.gateway import Gateway
 from semel.gateway.settings import AgentSettings, GatewaySettings, ScheduleSettings
 from semel.gateway.zones import zone
-from semel.law.walltime import read_moment
-from semel.ledger import schedules as rows
-from semel.ledger.store import Store
+from semel.ledger.inbound import schedules as rows
+from semel.ledger.storage.store import Store
 from semel.testing import FrozenClock
+from semel.timing.walltime import read_moment
 
 Json = dict[str, Any]
 PATIENCE = 60.0

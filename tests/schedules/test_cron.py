@@ -11,8 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.gateway.zones import zone
-from semel.law.schedule import Cron, newest, next_cron, read, read_cron
-from semel.law.walltime import BadSchedule, active, civil, day_of, first_at, iso, occurrences, read_hours, read_moment
+from semel.timing.schedule import Cron, newest, next_cron, read, read_cron
+from semel.timing.walltime import (
+    BadSchedule,
+    active,
+    civil,
+    day_of,
+    first_at,
+    iso,
+    occurrences,
+    read_hours,
+    read_moment,
+)
 
 ZONES = [
     "UTC",

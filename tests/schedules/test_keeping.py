@@ -189,7 +189,7 @@ async def test_an_agent_whose_turn_was_cancelled_schedules_nothing_and_that_is_r
         tokens.append(mint(size))
         return tokens[-1]
 
-    monkeypatch.setattr("semel.gateway.spawns.secrets.token_urlsafe", noted)
+    monkeypatch.setattr("semel.gateway.turns.agent_pool.secrets.token_urlsafe", noted)
     async with World(tmp_path, at("2026-03-01 08:00")) as world:
         await world.gateway.say("s", script({"touch": str(tmp_path / "begun")}, {"hang": True}))
         await until(_exists(tmp_path / "begun"))

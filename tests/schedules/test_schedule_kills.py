@@ -12,10 +12,10 @@ import pytest
 from schedule_house import House
 
 from semel.gateway.zones import zone
-from semel.law import schedule
-from semel.law.walltime import iso
-from semel.ledger import books
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.storage.store import Store
+from semel.timing import schedule
+from semel.timing.walltime import iso
 
 pytestmark = pytest.mark.storm
 

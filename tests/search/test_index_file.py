@@ -18,9 +18,9 @@ from gateway_world import World
 from test_search import heard, places
 
 from semel.gateway.errors import Busy
-from semel.ledger.searching import index as index_module
-from semel.ledger.searching.index import Index, IndexAnew, IndexFailed, statements
-from semel.ledger.store import Store
+from semel.ledger.search import index as index_module
+from semel.ledger.search.index import Index, IndexAnew, IndexFailed, statements
+from semel.ledger.storage.store import Store
 
 
 async def test_the_index_stands_beside_the_ledger_for_its_owner_only(world: World) -> None:
@@ -171,8 +171,8 @@ sys.path[:0] = {paths!r}
 from pathlib import Path
 from gateway_world import World
 from test_search import heard
-from semel.gateway import searching
-searching.PAUSE = 0.0
+from semel.gateway.api import search
+search.PAUSE = 0.0
 
 async def main():
     world = World(Path({path!r}))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from gateway_world import World, until
 
-from semel.gateway import searching
+from semel.gateway.api import search
 from semel.gateway.errors import BadRequest
-from semel.ledger import entries as rows
-from semel.ledger import hear
-from semel.ledger import sessions as session_rows
-from semel.ledger.sql import Tx
+from semel.ledger.inbound import hear
+from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries as rows
+from semel.ledger.turns import sessions as session_rows
 
 Json = dict[str, Any]
 
@@ -154,13 +154,13 @@ async def test_a_search_waits_only_so_long_for_the_index(world: World, monkeypat
         return await follow(session)
 
     monkeypatch.setattr(world.gateway.searches, "_follow", slowly)
-    monkeypatch.setattr(searching, "PATIENCE", 0.05)
+    monkeypatch.setattr(search, "PATIENCE", 0.05)
     await world.gateway.record.write(heard, "s", "more patience")
     found = await world.gateway.search("patience")
     assert places(found) == [("s", 1)]
     assert found["index"] == {"current": False, "behind": 1}
     go_on.set()
-    monkeypatch.setattr(searching, "PATIENCE", 20.0)
+    monkeypatch.setattr(search, "PATIENCE", 20.0)
     assert places(await world.gateway.search("patience")) == [("s", 2), ("s", 1)]
 
 

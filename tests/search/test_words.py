@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.ledger.searching.index import _read
-from semel.ledger.searching.words import NothingAsked, Query, Term, cut, fold, read_query, snippet
+from semel.ledger.search.index import _read
+from semel.ledger.search.words import NothingAsked, Query, Term, cut, fold, read_query, snippet
 
 
 @pytest.fixture(scope="module")

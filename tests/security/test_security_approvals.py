@@ -9,7 +9,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.errors import GatewayError
-from semel.gateway.permissions import GUARDED, is_ours
+from semel.gateway.turns.permissions import GUARDED, is_ours
 from semel.tools.catalogue import TOOLS
 
 Json = dict[str, Any]

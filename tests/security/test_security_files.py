@@ -14,8 +14,9 @@ from system_house import House, script
 from semel.agents.acp.wire import Trace
 from semel.faces.config.load import load
 from semel.faces.run import CannotStart, _prepare, owner_token
-from semel.gateway import files, received
+from semel.gateway import files
 from semel.gateway.files import plain_name
+from semel.gateway.turns import prompt_files
 
 Json = dict[str, Any]
 
@@ -112,7 +113,7 @@ def test_a_received_files_name_leads_nowhere(tmp_path: Path, name: str) -> None:
     assert "/" not in recorded and "\\" not in recorded and recorded.strip(".") and len(recorded) <= 200
     assert recorded.isprintable() or recorded == name
     for told in (recorded, name):
-        received.copy(store, work, {"id": id, "name": told})
+        prompt_files.copy(store, work, {"id": id, "name": told})
     made = [path for path in tmp_path.rglob("*") if path.is_file() and store not in path.parents]
     folder = work / ".semel/received"
     assert {path.parent for path in made if path.name != ".gitignore"} == {folder}
@@ -133,7 +134,7 @@ def test_a_link_planted_where_received_files_go_is_not_followed(tmp_path: Path, 
     draft.discard()
     file = {"id": id, "name": "note.txt"}
     if planted == "the copy itself":
-        (work / received.place(file)).symlink_to(secret)
+        (work / prompt_files.place(file)).symlink_to(secret)
     elif planted == ".semel/.gitignore":
         (work / planted).symlink_to(outside / "made")
     else:
@@ -142,13 +143,13 @@ def test_a_link_planted_where_received_files_go_is_not_followed(tmp_path: Path, 
         (work / planted).rmdir()
         (work / planted).symlink_to(outside)
     try:
-        received.copy(store, work, file)
+        prompt_files.copy(store, work, file)
     except OSError:
         assert planted in (".semel", ".semel/received")
     assert secret.read_text() == "untouched" and list(outside.iterdir()) == [secret]
     if planted == "the copy itself":
-        assert not (work / received.place(file)).is_symlink()
-        assert (work / received.place(file)).read_bytes() == b"content"
+        assert not (work / prompt_files.place(file)).is_symlink()
+        assert (work / prompt_files.place(file)).read_bytes() == b"content"
 
 
 def sent(house: House, session: str, name: str) -> Json:

@@ -133,7 +133,12 @@ def test_every_token_is_compared_in_constant_time() -> None:
     assert found - allowed == set(), found - allowed
     used = [path for path in ROOT.rglob("*.py") if "hmac.compare_digest(" in path.read_text()]
     names = {str(path.relative_to(ROOT)) for path in used}
-    assert {"faces/http/security.py", "channels/webhook_in.py", "channels/signature.py", "gateway/pairing.py"} <= names
+    assert {
+        "faces/http/security.py",
+        "channels/webhook_in.py",
+        "channels/signature.py",
+        "gateway/inbound/pairing.py",
+    } <= names
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is Linux's")

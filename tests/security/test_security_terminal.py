@@ -19,7 +19,7 @@ import structlog
 from system_house import House
 
 from semel.faces import log
-from semel.law.visible import escaped, visible
+from semel.text.visible import escaped, visible
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\x08\u202egnp.exe\x1b[1A"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")

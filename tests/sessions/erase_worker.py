@@ -10,8 +10,10 @@ import signal
 import sys
 from pathlib import Path
 
-from semel.ledger import erase, sessions, views
-from semel.ledger.store import Store
+from semel.ledger.admin import erase
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import views
+from semel.ledger.turns import sessions
 
 
 def main(ledger: Path, key: str, steps: int) -> None:

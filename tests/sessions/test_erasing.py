@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from semel.ledger import books, entries, erase, hear, sessions, show, turns, views
-from semel.ledger.cutting import Leg
-from semel.ledger.speak import Caller, Say
-from semel.ledger.store import Store
+from semel.ledger.admin import books, erase
+from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.inbound import hear
+from semel.ledger.storage.store import Store
+from semel.ledger.transcript import entries, views
+from semel.ledger.turns import sessions, show, turns
 
 WORKER = Path(__file__).parent / "erase_worker.py"
 MANY = 3_000

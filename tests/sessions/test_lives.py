@@ -13,7 +13,7 @@ from gateway_world import World, script, until
 from semel.gateway.errors import BadRequest, NoSuchSession
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.ledger import schedules
+from semel.ledger.inbound import schedules
 from semel.testing.channels import FakeChannel, Fault
 
 SECRET = "the plum is under the stone"

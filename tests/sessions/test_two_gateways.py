@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from gateway_world import World, script, until
 
-from semel.ledger import hear, show, turns
-from semel.ledger.errors import LedgerInUse
-from semel.ledger.speak import Caller
-from semel.ledger.store import Store
+from semel.ledger.delivery.claims import Caller
+from semel.ledger.inbound import hear
+from semel.ledger.storage.errors import LedgerInUse
+from semel.ledger.storage.store import Store
+from semel.ledger.turns import show, turns
 
 
 async def _there(path: Path) -> bool:

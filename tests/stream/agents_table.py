@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from stream_truth import answers, name_of, scenarios, traces, view
 
-from semel.law.stream import CAREFUL, PROFILES
+from semel.acp_stream import CAREFUL, PROFILES
 
 DOC = Path(__file__).parent.parent.parent / "docs" / "agents.md"
 AGENTS = ["claude", "codex", "codex-zed", "opencode", "hermes"]

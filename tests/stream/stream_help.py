@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from semel.law.stream import Began, Changed, Ended, Fold, Grew, Op, Profile, View, fold
+from semel.acp_stream import Began, Changed, Ended, Fold, Grew, Op, Profile, View, fold
 
 Update = dict[str, Any]
 

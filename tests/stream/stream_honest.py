@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from semel.law.stream import PROFILES, Fold, Profile
+from semel.acp_stream import PROFILES, Fold, Profile
 
 PHRASES = [
     "I love you. ", "I love you, and I love you too. ", "Row, row, row your boat gently down the stream.\n",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents_table import DOC, written
 
-from semel.law.stream import PROFILES
+from semel.acp_stream import PROFILES
 
 
 def test_the_tables_of_the_document_are_as_the_traces_are() -> None:

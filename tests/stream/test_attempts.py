@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stream_help import call, folded, messages, result, run, say, terminal, think, thoughts, user
 
-from semel.law.stream import CAREFUL, PROFILES, View
+from semel.acp_stream import CAREFUL, PROFILES, View
 
 FIRST = ["Partial ", "text before ", "the drop. "]
 WHOLE = ["Partial text ", "before the", " drop. And ", "the rest."]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_help import call, content, folded, messages, response, result, run, say, terminal, tool, user
 
-from semel.law.stream import CAREFUL, PROFILES, Changed, Fold, Grew, Limits
+from semel.acp_stream import CAREFUL, PROFILES, Changed, Fold, Grew, Limits
 
 LINES = "".join(f"line {i} of the long output abcdefghijklmnopqrstuvwxyz\n" for i in range(1, 2001))
 WRAPPED = "<persisted-output>\nOutput too large. Full output saved to: /x\n\nPreview:\nline 1\n</persisted-output>"

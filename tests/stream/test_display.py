@@ -10,9 +10,9 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.law.stream.display import Display, display
+from semel.acp_stream.display import Display, display
 
-module = importlib.import_module("semel.law.stream.display")
+module = importlib.import_module("semel.acp_stream.display")
 
 
 TERMINAL = st.lists(st.sampled_from(["ab", "c", "10%", "\r", "\n", "\r\n", "\x08", "\x1b[K", "\x1b[1K", "\x1b[2K",

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from stream_truth import DATA, name_of, records, strings, traces
 
 from proof.fuzz.targets.stream import check, check_honest, check_wire
-from semel.law.stream import Fold, Wire, profile_for
-from semel.law.stream.view import Reader
+from semel.acp_stream import Fold, Wire, profile_for
+from semel.acp_stream.view import Reader
 
 KEPT = sorted((DATA / "fuzz").glob("*"))
 

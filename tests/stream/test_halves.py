@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_help import call, folded, messages, response, result, run, say, terminal, think, thoughts, tool
 
+from semel.acp_stream import CAREFUL, PROFILES, Fold
+from semel.acp_stream.surrogate_pairs import scrub_update
 from semel.agents.acp.wire import Call, Lines
 from semel.agents.acp.wire import messages as read
-from semel.law.stream import CAREFUL, PROFILES, Fold
-from semel.law.stream.halves import scrub_update
 
 HIGH, LOW, SMILE, LOST = "\ud83d", "\ude00", "\U0001f600", "\ufffd"
 USAGE = {"sessionUpdate": "usage_update", "used": 1, "size": 2}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from semel.law.stream import Fold
+from semel.acp_stream import Fold
 
 
 def turn(fold: Fold, n: int) -> set[int]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from stream_truth import records, traces
 
-from semel.law.memory import Difference, Recorded, difference, quote
-from semel.law.stream import CAREFUL, WHOLE, Fold, Profile, Wire
+from semel.acp_stream import CAREFUL, WHOLE, Fold, Profile, Wire
+from semel.law.memory_diff import Difference, Recorded, difference, quote
 
 KILLED = "Kill text begins. "
 CLOSING = "slow closing after the send. "

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stream_help import Update, call, content, folded, messages, result, say, terminal, think, thoughts, tool, user
 
-from semel.law.stream import CAREFUL, PROFILES, Fold, Profile, View, Wire
+from semel.acp_stream import CAREFUL, PROFILES, Fold, Profile, View, Wire
 
 LOAD: Update = {"_load": True}
 LIVE: list[Update] = [

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from stream_help import Update, call, content, response, result, say, terminal, think
 
-from semel.law.stream import PROFILES, Fold, Limits
+from semel.acp_stream import PROFILES, Fold, Limits
 
 FEW, TIMES = 1_000, 8
 SLACK = 3.5  # a quadratic fold would take 8 times what is expected

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stream_help import folded, messages, run, say
 
-from semel.law.stream import CAREFUL, PROFILES, Changed, Fold, display, profile_for
-from semel.law.stream.state import percent
+from semel.acp_stream import CAREFUL, PROFILES, Changed, Fold, display, profile_for
+from semel.acp_stream.state import percent
 
 
 def plan(*entries: str) -> dict[str, Any]:

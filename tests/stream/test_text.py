@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stream_help import call, folded, messages, result, run, say, think, thoughts
 from stream_honest import PHRASES, lost_texts
 
-from semel.law.stream import PROFILES, Fold, Grew, Profile
+from semel.acp_stream import PROFILES, Fold, Grew, Profile
 
 profiles = st.sampled_from(sorted(PROFILES.values(), key=lambda p: p.name))
 

@@ -26,7 +26,7 @@ from stream_truth import (
     wire_text,
 )
 
-from semel.law.stream import display
+from semel.acp_stream import display
 
 ALL = {name_of(trace): trace for trace in traces()}
 TOOL_RAN = {"shell", "mcp"}

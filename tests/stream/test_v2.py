@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from stream_help import Update, call, folded, messages, result, run, say, think, thoughts, tool
 
-from semel.law.stream import CAREFUL, Changed, Fold, Grew
+from semel.acp_stream import CAREFUL, Changed, Fold, Grew
 
 
 def whole(text: str | None, mid: str = "m", kind: str = "agent_message") -> Update:

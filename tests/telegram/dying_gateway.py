@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 from semel.agents.acp.conversation import AcpConversation
 from semel.channels.telegram.channel import TelegramChannel
 from semel.faces.cli import main
-from semel.gateway.commands import Commands
-from semel.gateway.outbox import Outbox
-from semel.gateway.record import Record
-from semel.ledger import answers, show
+from semel.gateway.inbound.commands import Commands
+from semel.gateway.outbound.outbox import Outbox
+from semel.gateway.transactions import Record
+from semel.ledger.inbound import answers
+from semel.ledger.turns import show
 
 UNREAD = ("agent asked", "request recorded", "notice leaves")
 """Before what is asked can be seen; at the later steps it was, and from `notice sent` on it was answered."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from semel.channels.telegram.render import render
 from semel.channels.telegram.table import drawn
-from semel.law.split import measure
 from semel.testing.telegram.text import checked, cut, utf16
+from semel.text.split import measure
 
 
 def shown(markdown: str, most: int = 4096) -> tuple[str, list[tuple[str, str]]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from semel.gateway.rpc import RpcServer
+from semel.gateway.tools.rpc import RpcServer
 
 Json = dict[str, Any]
 BOUND = 20.0

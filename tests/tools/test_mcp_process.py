@@ -109,7 +109,7 @@ async def test_a_gateway_that_restarts_in_the_middle_is_asked_again_with_the_sam
 GATEWAY = """
 import asyncio, json, sys
 from pathlib import Path
-from semel.gateway.rpc import RpcServer
+from semel.gateway.tools.rpc import RpcServer
 
 async def handle(method, params):
     with open(sys.argv[2], "a") as log:

@@ -12,15 +12,15 @@ import os
 from typing import Any
 
 from proof.fuzz.source import Source, plain
+from semel.acp_stream import Wire
+from semel.acp_stream.view import Reader
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.session import Agreed, Choices
 from semel.agents.acp.wire import GAP, Call, Lines, LineTooLong, Noise, Reply, messages
-from semel.gateway.permissions import Permissions
 from semel.gateway.ports import Asked, Died, Update
-from semel.law import requests
-from semel.law.stream import Wire
-from semel.law.stream.view import Reader
-from semel.ledger.entries import dump
+from semel.gateway.turns.permissions import Permissions
+from semel.law import permission_questions
+from semel.ledger.transcript.entries import dump
 
 LIMIT = 4096
 TEMPLATES: list[Any] = [
@@ -172,7 +172,9 @@ async def _permitted(signals: list[Any]) -> None:
             if isinstance(signal, Asked):
                 for op in asks.asked(signal, known):
                     dump(op.body)  # type: ignore[union-attr]
-                requests.words(str(signal.tool_call.get("title")), signal.tool_call, signal.options, 1, 10.0)
+                permission_questions.words(
+                    str(signal.tool_call.get("title")), signal.tool_call, signal.options, 1, 10.0
+                )
         asks.close()
         await asyncio.gather(*asks._tasks)
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from proof.fuzz.source import Source
 from semel.law import commands
-from semel.law.compose import nfc
+from semel.law.access import given_code
 from semel.law.echo import is_quiet
-from semel.law.fences import fences
-from semel.law.markup import Internal, Piece, Problem, Reader, Said
-from semel.law.people import given_code
-from semel.law.verbatim import Hold, normal, verbatim_digest
-from semel.law.visible import is_blank
+from semel.text.fences import fences
+from semel.text.message_markup import Internal, Piece, Problem, Reader, Said
+from semel.text.nfc import nfc
+from semel.text.verbatim import Hold, normal, verbatim_digest
+from semel.text.visible import is_blank
 
 NAMES = ("ops", "ann", "Ops & Co")
 MARKS = [

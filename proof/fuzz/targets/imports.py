@@ -14,12 +14,12 @@ from typing import Any
 from proof.fuzz.house import House
 from proof.fuzz.source import Source, plain
 from semel.faces.documents import FORMATS
-from semel.gateway.archive import Archive
+from semel.gateway.api.archive import Archive
 from semel.gateway.errors import BadRequest, Conflict
 from semel.law.identity import digest
-from semel.law.verbatim import verbatim_digest
-from semel.ledger.books import audit
-from semel.ledger.exporting import Writer
+from semel.ledger.admin.books import audit
+from semel.ledger.admin.export import Writer
+from semel.text.verbatim import verbatim_digest
 
 AT = 1_790_000_000_000
 _HEX = digest({"text": "hello"}).hex()

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from proof.fuzz.source import Source, plain
-from semel.gateway.rpc import _request
+from semel.gateway.tools.rpc import _request
 from semel.tools import protocol, words
 from semel.tools.catalogue import BY_NAME, Greeting
 from semel.tools.lines import Lines, TooLong

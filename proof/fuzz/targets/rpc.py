@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.fuzz.source import Source, plain
-from semel.gateway.rpc import RpcError, RpcServer
+from semel.gateway.tools.rpc import RpcError, RpcServer
 from semel.tools.rpc_client import Link
 
 TEMPLATES: list[Any] = [

@@ -10,9 +10,9 @@ from typing import Any
 
 from proof.fuzz.scratch import folder
 from proof.fuzz.source import WORDS, Source
-from semel.ledger.searching.feed import Doc, Page
-from semel.ledger.searching.index import Asked, Index, IndexAnew
-from semel.ledger.searching.words import LOOK, NothingAsked, Query, cut, read_query, snippet
+from semel.ledger.search.feed import Doc, Page
+from semel.ledger.search.index import Asked, Index, IndexAnew
+from semel.ledger.search.words import LOOK, NothingAsked, Query, cut, read_query, snippet
 
 ASKED = [*WORDS, "deploy", '"a phrase"', "depl*", "-not", " AND ", " OR ", "NEAR(a b)", "text:", "^", "*", "-*", '"']
 KEY = "main:telegram:-100:" + "a" * 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from proof.fuzz.source import Source
-from semel.law.fences import fences
-from semel.law.split import measure, render_part, render_parts, split
+from semel.text.fences import fences
+from semel.text.split import measure, render_part, render_parts, split
 
 UNITS: list[Any] = ["char", "utf16", "byte"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from proof.fuzz.source import Source
-from semel.law.stream import PROFILES, Changed, Fold, Grew, Limits, Op, Wire
-from semel.law.stream.view import Reader
+from semel.acp_stream import PROFILES, Changed, Fold, Grew, Limits, Op, Wire
+from semel.acp_stream.view import Reader
 
 LIMITS = Limits(head=200, tail=100, window=1000)
 TEXTS = [

@@ -20,8 +20,8 @@ from semel.channels.xmpp.archive import when
 from semel.faces.cli.archive import _moment
 from semel.faces.config.values import seconds, size
 from semel.gateway.zones import local, zone
-from semel.law import schedule
-from semel.law.walltime import BadSchedule, active, iso, read_hours, read_moment
+from semel.timing import schedule
+from semel.timing.walltime import BadSchedule, active, iso, read_hours, read_moment
 
 NOW = 1_790_000_000
 ZONES = [

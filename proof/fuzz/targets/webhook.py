@@ -17,7 +17,7 @@ from semel.channels import signature
 from semel.channels.webhook_in import Door
 from semel.gateway.ports import Heard
 from semel.law import identity
-from semel.law.wellformed import scrub
+from semel.text.wellformed import scrub
 
 KEY = bytes(range(32))
 SECRET = signature.PREFIX + base64.b64encode(KEY).decode()

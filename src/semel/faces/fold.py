@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from semel.law.stream import PROFILES, WHOLE, Profile, Wire, profile_for
-from semel.law.stream.view import Reader
+from semel.acp_stream import PROFILES, WHOLE, Profile, Wire, profile_for
+from semel.acp_stream.view import Reader
 
 XZ = b"\xfd7zXZ\x00"
 MOST = 256 * 1024 * 1024  # bytes of a line: four times what an agent may send in one

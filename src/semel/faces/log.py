@@ -8,7 +8,7 @@ from typing import Literal
 
 import structlog
 
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 
 def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False) -> None:

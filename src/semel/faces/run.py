@@ -31,9 +31,9 @@ from semel.faces.http.settings import Node
 from semel.gateway import Gateway
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
-from semel.ledger import nodes
-from semel.ledger.spawns import Left
-from semel.ledger.store import Store
+from semel.ledger.inbound import nodes
+from semel.ledger.storage.store import Store
+from semel.ledger.turns.spawns import Left
 from semel.tools import owned
 from semel.tools.address import GATEWAY_FILE
 from semel.tools.exec.background import Supervisors, Workplace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from semel.gateway.gateway import Gateway
+    from semel.gateway.api.gateway import Gateway
 
 __all__ = ["Gateway"]
 
@@ -13,7 +13,7 @@ __all__ = ["Gateway"]
 def __getattr__(name: str) -> Any:
     """`Gateway` on first use: an agent driver that needs only the ports does not load the whole house."""
     if name == "Gateway":
-        from semel.gateway.gateway import Gateway
+        from semel.gateway.api.gateway import Gateway
 
         return Gateway
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from semel.law.unseen import JOINERS, seen
-from semel.law.wellformed import scrub
+from semel.text.invisible import JOINERS, seen
+from semel.text.wellformed import scrub
 
 CHUNK = 1 << 20
 FILE_LIMIT = 50 * 1024 * 1024  # bytes of a file that an agent sends

@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from semel.law.access import Policy, Role, Strangers
 from semel.law.busy import Busy
 from semel.law.echo import QUIET_WORD
-from semel.law.people import Policy, Role, Strangers
 from semel.law.turn import MAX_ATTEMPTS
 
 Permissions = Literal["ask", "allow", "deny"]

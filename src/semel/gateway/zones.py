@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
-from semel.law.walltime import BadSchedule, Offset
+from semel.timing.walltime import BadSchedule, Offset
 
 
 @cache

@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .verbatim import normal
+from semel.text.verbatim import normal
 
 How = Literal["tool", "block", "recovery", "notice"]
 Attempt = Literal["start", "restart", "resume", "recall"]

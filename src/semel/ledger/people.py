@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from semel.law.people import Role, free_name
-from semel.ledger.sql import Row, Tx
+from semel.law.access import Role, free_name
+from semel.ledger.storage.sql import Row, Tx
 
 FRESH_MS = 3_600_000  # where somebody was met is written again after this, or when it is another place
 PAGE = 1000  # accounts that are read at once

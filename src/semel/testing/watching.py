@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from semel.ledger.views import LIFE_BITS
+from semel.ledger.transcript.views import LIFE_BITS
 
 Json = dict[str, Any]
 

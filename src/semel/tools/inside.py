@@ -9,8 +9,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from semel.gateway.rpc import RpcError
-from semel.ledger.errors import LedgerError
+from semel.gateway.tools.rpc import RpcError
+from semel.ledger.storage.errors import LedgerError
 from semel.tools import catalogue, words
 from semel.tools.catalogue import Greeting
 from semel.tools.rpc_client import Outcome, Refused

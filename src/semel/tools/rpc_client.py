@@ -1,4 +1,4 @@
-"""The other end of the gateway's socket (the format: semel.gateway.rpc).
+"""The other end of the gateway's socket (the format: semel.gateway.tools.rpc).
 
 `Link` is for a process that lives on: it never blocks, and it asks again after a lost connection. A request
 keeps its line, and so its call id, through every repeat: the gateway answers a repeat with the first outcome.

@@ -14,8 +14,8 @@ from semel.agents.acp.opening import begin
 from semel.agents.acp.process import Process
 from semel.agents.acp.session import TOOLS
 from semel.agents.acp.wire import MAX_LINE, Trace
-from semel.gateway.births import identity, kill_group_if_same
 from semel.gateway.ports import AgentError, Launch
+from semel.gateway.process_identity import identity, kill_group_if_same
 
 __all__ = ["AcpAgent", "AcpConversation", "identity", "kill_group_if_same"]
 

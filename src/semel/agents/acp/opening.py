@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Literal
 
+from semel.acp_stream.profiles import profile_for
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.replies import RpcError
 from semel.agents.acp.session import (
@@ -17,7 +18,6 @@ from semel.agents.acp.session import (
     mcp_server,
 )
 from semel.gateway.ports import AgentError, Json, Launch
-from semel.law.stream.profiles import profile_for
 
 log = logging.getLogger("semel.agents")
 

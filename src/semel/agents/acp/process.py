@@ -19,8 +19,8 @@ from pathlib import Path
 
 from semel.agents.acp.guard import Guard
 from semel.agents.acp.pipes import Stderr, Writer
-from semel.gateway import births
-from semel.gateway.births import kill_group_if_same as kill_group_if_same
+from semel.gateway import process_identity
+from semel.gateway.process_identity import kill_group_if_same as kill_group_if_same
 
 LAUNCH = Path(__file__).parent.parent / "launch.py"
 SWEEP = 1.0  # seconds that workers get between their leader's exit and SIGKILL
@@ -33,7 +33,7 @@ class Process:
     def __init__(self, popen: subprocess.Popen[bytes], born: str, stderr: Stderr, guard: Guard) -> None:
         self.pid = self.pgid = popen.pid
         self.born = born
-        self.mark = births.mark(popen.pid, born)
+        self.mark = process_identity.mark(popen.pid, born)
         self.stderr = stderr
         assert popen.stdin and popen.stdout
         self.writer = Writer(popen.stdin)
@@ -67,7 +67,7 @@ class Process:
         popen, control = _popen(command, cwd, env)
         try:
             assert popen.stderr
-            born = births.identity(popen.pid) or "gone"
+            born = process_identity.identity(popen.pid) or "gone"
             self = cls(popen, born, Stderr(popen.stderr, log), _guard(popen))
             try:
                 await on_start(self.pid, self.pgid, born)
@@ -171,7 +171,7 @@ class Process:
                 await self._workers_gone(min(grace, SWEEP))
         self.kill()
         await self.exited(REAP)
-        await asyncio.to_thread(births.kill_strays, self.mark)
+        await asyncio.to_thread(process_identity.kill_strays, self.mark)
         self._reap_adopted()
         self._over = True
         self._guard.leave()
@@ -180,7 +180,7 @@ class Process:
     async def _workers_gone(self, within: float) -> None:
         """An agent's worker may still be writing the history that a later load will read: let it finish."""
         until = asyncio.get_running_loop().time() + within
-        while await asyncio.to_thread(births.members, self.pgid):
+        while await asyncio.to_thread(process_identity.members, self.pgid):
             if asyncio.get_running_loop().time() > until:
                 return
             await asyncio.sleep(0.02)

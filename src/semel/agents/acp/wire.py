@@ -23,9 +23,9 @@ from typing import IO, Any
 
 import msgspec
 
+from semel.acp_stream.surrogate_pairs import scrub_update
 from semel.agents.acp.pipes import Reader, Writer
-from semel.law.stream.halves import scrub_update
-from semel.law.wellformed import scrub
+from semel.text.wellformed import scrub
 
 log = logging.getLogger("semel.agents")
 

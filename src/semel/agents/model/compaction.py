@@ -18,9 +18,9 @@ from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import failures
 from semel.agents.model.provider import Models
-from semel.gateway import telling
 from semel.gateway.ports import Inside, Spoken, Stretch
-from semel.gateway.prompt import inert, marked
+from semel.gateway.turns import prompt_events
+from semel.gateway.turns.prompt import inert, marked
 
 Json = dict[str, Any]
 log = logging.getLogger("semel.agents")
@@ -142,7 +142,7 @@ def _what(one: Spoken) -> str:
     """Who said it, and how: what nobody typed is no person's message, and what was cut off is no whole one."""
     more = one.more
     if one.role == "user":
-        what = telling.by(more)
+        what = prompt_events.by(more)
     elif one.role == "event":
         what = f"the event {more.get('kind', '')}"
     elif one.role == "notice":

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from pydantic_ai.exceptions import ModelContextWindowExceededError
 from pydantic_ai.messages import ModelMessage
 
+from semel.acp_stream.surrogate_pairs import scrub_update
 from semel.agents.model import failures, history
 from semel.agents.model.builtin import Builtin
 from semel.agents.model.compaction import Compactor
@@ -26,8 +27,7 @@ from semel.agents.model.loop import Loop
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import RECORD, AgentError, Answered, Asked, Died, Inside, Json, Signal, Update
-from semel.gateway.prompt import names_note
-from semel.law.stream.halves import scrub_update
+from semel.gateway.turns.prompt import names_note
 
 log = logging.getLogger("semel.agents")
 

@@ -1,6 +1,6 @@
 """A model API's failure, as the end of a prompt: whether it passes, in the words a person reads.
 
-Foreign exceptions are mapped here and nowhere else. `meta` is what `semel.law.passing` reads.
+Foreign exceptions are mapped here and nowhere else. `meta` is what `semel.law.transient_errors` reads.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from semel.gateway import telling
 from semel.gateway.ports import Past, Spoken, Summary
-from semel.gateway.prompt import inert, marked
+from semel.gateway.turns import prompt_events
+from semel.gateway.turns.prompt import inert, marked
 
 Json = dict[str, Any]
 Side = Literal["user", "agent"]
@@ -92,7 +92,7 @@ def ask(out: list[ModelMessage], content: Sequence[UserContent]) -> None:
 def _sides(one: Spoken) -> Iterator[tuple[Side, str]]:
     text = one.text
     if one.role == "user":
-        yield from (("user", str(told["text"])) for told in telling.blocks(text, one.more))
+        yield from (("user", str(told["text"])) for told in prompt_events.blocks(text, one.more))
     elif one.role == "event":
         yield (
             "user",

@@ -36,7 +36,7 @@ from semel.agents.model.plainly import Handed, handed
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
-from semel.law.wellformed import scrub
+from semel.text.wellformed import scrub
 
 Json = dict[str, Any]
 Block = Sequence[Json]

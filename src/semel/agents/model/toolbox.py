@@ -15,7 +15,7 @@ from pydantic_ai.tools import ToolDefinition
 from semel.agents.model import builtin
 from semel.agents.model.builtin import Builtin, Result
 from semel.agents.model.door import Door
-from semel.law.wellformed import scrub
+from semel.text.wellformed import scrub
 
 Json = dict[str, Any]
 Tell = Callable[[Json], None]

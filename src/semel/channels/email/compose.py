@@ -30,7 +30,7 @@ from semel.channels.email.mime import file_name
 from semel.channels.email.settings import EmailSettings
 from semel.channels.words import REPEAT
 from semel.gateway.ports import Answers, Op, Rejected
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 SUBJECT_MOST = 200
 

@@ -18,7 +18,7 @@ from semel.channels.email.quotes import new_words
 from semel.channels.email.settings import EmailSettings
 from semel.channels.email.trust import of_our_server, verified
 from semel.gateway.ports import Person
-from semel.law.people import given_code
+from semel.law.access import given_code
 
 REFERENCES_MOST = 30
 BOUNDARIES_MOST = 200

@@ -19,7 +19,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from semel.channels.markdown import MOST, has_scheme, parse, spell_links
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 TAGS = {
     "del", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "p", "a", "ul", "ol", "li", "strong", "em", "s", "code",

@@ -33,7 +33,7 @@ import httpx2
 from semel.channels import http
 from semel.channels.http import AGENT, Answer, request, trust
 from semel.gateway.ports import NotSent, Offline, Rejected, Unknown
-from semel.law.wellformed import scrub
+from semel.text.wellformed import scrub
 
 Json = dict[str, Any]
 CLIENT = "/_matrix/client/v3"

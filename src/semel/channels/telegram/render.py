@@ -21,8 +21,8 @@ from markdown_it.token import Token
 from semel.channels.markdown import MOST, parse
 from semel.channels.telegram.runs import Runs, utf16
 from semel.channels.telegram.table import drawn
-from semel.law.visible import visible, visible_within
-from semel.law.wellformed import scrub
+from semel.text.visible import visible, visible_within
+from semel.text.wellformed import scrub
 
 Json = dict[str, Any]
 BULLET = "• "

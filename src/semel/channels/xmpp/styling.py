@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from markdown_it.token import Token
 
 from semel.channels.markdown import MOST, nowhere, parse, spell_links
-from semel.law.visible import visible, visible_within
+from semel.text.visible import visible, visible_within
 
 MARKS = {"strong": "*", "em": "_", "s": "~"}
 

@@ -29,7 +29,7 @@ def main() -> None:
     from semel.faces.cli.usage import UsageError, explain
     from semel.faces.client import NoGateway, OutcomeUnknown, Refused
     from semel.faces.config import ConfigError
-    from semel.ledger.errors import LedgerError
+    from semel.ledger.storage.errors import LedgerError
 
     try:
         code = commands()(prog_name="semel", standalone_mode=False)

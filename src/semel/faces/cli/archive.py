@@ -25,7 +25,7 @@ from semel.faces.cli.transcript import COLOURS
 from semel.faces.client import Client
 from semel.faces.config import locate
 from semel.faces.transcript import speaker
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 

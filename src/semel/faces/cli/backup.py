@@ -36,9 +36,9 @@ def backup(
     Each backup is a folder of its own in DIR; files are kept there once for all of them. Exit code 1 if there is no
     backup, or a law is broken in it: then no older one is removed.
     """
-    from semel.ledger.backups import make_backup
-    from semel.ledger.old_backups import drop_old_backups
-    from semel.ledger.store import now_ms
+    from semel.ledger.backup.backups import make_backup
+    from semel.ledger.backup.old_backups import drop_old_backups
+    from semel.ledger.storage.store import now_ms
 
     data, ledger = locate(config, data_dir)
     target = folder if folder is not None else data.with_name(f"{data.name}-backups")
@@ -88,9 +88,9 @@ def restore(
 
     At the next start nothing is sent or run again by itself if it may have happened since the backup.
     """
-    from semel.ledger.backups import utc
-    from semel.ledger.putting_back import put_back, treat_as_put_back
-    from semel.ledger.store import now_ms
+    from semel.ledger.backup.backups import utc
+    from semel.ledger.backup.restore import put_back, treat_as_put_back
+    from semel.ledger.storage.store import now_ms
 
     data, ledger = locate(config, data_dir)
     if here:

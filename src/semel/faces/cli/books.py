@@ -13,7 +13,7 @@ from semel.faces.cli.out import as_json, console, remark, shorten
 from semel.faces.client import AnotherUsers, NoGateway
 from semel.faces.config import locate
 from semel.faces.transcript import stamp
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 
 @app.command()
@@ -79,8 +79,8 @@ def _tell(story: dict[str, Any]) -> None:
 
 def _offline(ledger: Path) -> dict[str, Any]:
     """The same report from the file, opened for reading. Raises LedgerError."""
-    from semel.gateway.views import report
-    from semel.ledger.store import Store
+    from semel.gateway.api.reads import report
+    from semel.ledger.storage.store import Store
 
     store = Store.open(ledger, readonly=True)
     try:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
 from semel.faces.cli.out import as_json, console, remark, rows, shorten, when
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 
 @app.command()

@@ -13,7 +13,7 @@ import typer
 from semel import __version__
 from semel.faces.cli.app import Json, app
 from semel.faces.cli.out import as_json, complain, remark
-from semel.law.visible import escaped
+from semel.text.visible import escaped
 
 
 @app.command()

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from semel.law.visible import escaped, visible
+from semel.text.visible import escaped, visible
 
 STATES = {
     "sent": "green", "queued": "cyan", "sending": "cyan", "unknown": "yellow", "held": "yellow",

@@ -9,7 +9,7 @@ import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
 from semel.faces.cli.out import as_json, console, remark, rows, shown, when
-from semel.law.people import REASONS
+from semel.law.access import REASONS
 
 people = typer.Typer(
     help="Who may talk on the channels: list them and who was refused, add, remove.", no_args_is_help=True

@@ -13,7 +13,7 @@ from semel.faces.busy import line as in_line
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask
 from semel.faces.cli.out import as_json, console, rows, shorten, when
 from semel.faces.transcript import body, is_summary, line, marks, speaker
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 COLOURS = {"user": "bold cyan", "agent": "bold green", "event": "bold blue", "notice": "bold yellow"}
 

@@ -16,7 +16,7 @@ from semel.faces.config.model import Background, File, Heartbeat
 from semel.faces.config.places import data_home, expanded, find, ledger_file, read
 from semel.faces.config.problems import ConfigError, explain, nearest
 from semel.faces.http.settings import Node as NodeSettings
-from semel.gateway.places import HOME
+from semel.gateway.outbound.destinations import HOME
 from semel.gateway.settings import (
     AgentSettings,
     BackgroundSettings,
@@ -27,7 +27,7 @@ from semel.gateway.settings import (
     ScheduleSettings,
     SessionSettings,
 )
-from semel.law.walltime import read_hours
+from semel.timing.walltime import read_hours
 
 MAX_HOST_CHARS = 253  # of a name in the DNS
 DEMO = (sys.executable, "-m", "semel.agents.demo")

@@ -19,12 +19,13 @@ from semel.faces.config.values import Duration, Name, Pattern, Pause, Size, writ
 from semel.faces.config.values import Table as Table
 from semel.gateway.settings import HEARTBEAT_TEXT
 from semel.gateway.zones import zone
-from semel.law import identity, schedule
+from semel.law import identity
+from semel.law.access import Policy, Role, Strangers
 from semel.law.busy import Busy
 from semel.law.echo import QUIET_WORD
-from semel.law.people import Policy, Role, Strangers
 from semel.law.turn import MAX_ATTEMPTS
-from semel.law.walltime import read_hours
+from semel.timing import schedule
+from semel.timing.walltime import read_hours
 
 Builtin = Literal["read", "write", "edit", "list", "search", "shell"]
 _MODEL_ONLY = {

@@ -12,7 +12,7 @@ from semel.faces.config.kinds import Place
 from semel.faces.config.model import Agent, Channel, File
 from semel.faces.config.problems import ConfigError, line_of, nearest, section
 from semel.gateway.settings import AgentSettings, ChannelSettings, GroupSettings, PersonSettings
-from semel.law.people import ROLES
+from semel.law.access import ROLES
 
 OF_PEOPLE = ("strangers", "groups", "group")
 """Settings of channels where people have accounts; `role` is one of those where they have none."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from semel.faces.documents.html import HtmlDocument
 from semel.faces.documents.markdown import MarkdownDocument
-from semel.ledger.exporting import Writer
+from semel.ledger.admin.export import Writer
 
 Json = dict[str, Any]
 

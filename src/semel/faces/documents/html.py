@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from semel.faces.transcript import body, flat, marks, speaker, stamp
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 Json = dict[str, Any]
 

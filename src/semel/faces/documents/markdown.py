@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from semel.faces.transcript import body, flat, marks, speaker, stamp
-from semel.law.fences import fences
-from semel.law.visible import visible
+from semel.text.fences import fences
+from semel.text.visible import visible
 
 Json = dict[str, Any]
 

@@ -32,7 +32,7 @@ from semel.faces.http.settings import Settings
 from semel.faces.http.table import Answers, Call, Operation, routes
 from semel.gateway.errors import GatewayError
 from semel.gateway.ports import AgentError
-from semel.ledger.errors import LedgerError
+from semel.ledger.storage.errors import LedgerError
 
 
 def operations() -> list[Operation]:

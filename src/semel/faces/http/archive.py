@@ -15,8 +15,8 @@ from semel.faces.documents.html import POLICY
 from semel.faces.http import shapes
 from semel.faces.http.problems import Problem
 from semel.faces.http.table import Answers, Call, Operation, Param, json
+from semel.gateway.api.search import ROLES
 from semel.gateway.errors import Busy
-from semel.gateway.searching import ROLES
 
 IMPORT_MOST = 4 << 30  # bytes of one file
 LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")

@@ -17,7 +17,7 @@ from semel.faces.http.problems import MEDIA, Problem, refused
 from semel.faces.http.security import Access
 from semel.faces.http.table import Answers, Call, Operation, json
 from semel.gateway.files import StoreFailed, open_stored
-from semel.law.unseen import JOINERS, seen
+from semel.text.invisible import JOINERS, seen
 
 INLINE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """What a browser may show in place: it cannot hold script. Everything else is saved."""

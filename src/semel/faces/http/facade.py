@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from semel.gateway.api.search import Order
 from semel.gateway.ports import Heard
-from semel.gateway.searching import Order
 from semel.law.busy import Busy
-from semel.ledger.answers import OVER_THE_API, Given
+from semel.ledger.inbound.answers import OVER_THE_API, Given
 
 Json = dict[str, Any]
 

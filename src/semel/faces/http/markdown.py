@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from semel.channels.markdown import MOST, has_scheme, parse, reader, spell_links
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 _CACHE_MOST = 16_384
 

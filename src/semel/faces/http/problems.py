@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semel.gateway.errors import BadRequest, Busy, Conflict, NoSuchSession, NotFound
 from semel.gateway.ports import AgentError
-from semel.ledger.errors import LedgerError
+from semel.ledger.storage.errors import LedgerError
 
 log = structlog.get_logger("semel.http")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from starlette.responses import Response
 
+from semel.acp_stream import display
 from semel.faces.http import shapes
 from semel.faces.http.dressing import dress_entries
 from semel.faces.http.table import MAX_INT, Answers, Call, Operation, Param, json
-from semel.law.stream import display
 
 HTML = Param("html", bool, "1 adds `html` to agent entries that are final: sanitised Markdown.", default=False)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from semel.law.people import Role
+from semel.law.access import Role
 
 
 class AccountOf(Struct):

@@ -9,7 +9,7 @@ from semel.faces.http.problems import Problem
 from semel.faces.http.security import Access
 from semel.faces.http.table import Answers, Call, Operation, Param, json
 from semel.gateway.ports import Heard
-from semel.ledger.answers import Given
+from semel.ledger.inbound.answers import Given
 
 OWNER = "owner"  # who acts where the caller does not say
 KEY_MOST = 255

@@ -14,7 +14,7 @@ export function h(tag, props, ...children) {
 
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** What cannot be seen, or would turn the direction of what stands beside it, as something to see (semel/law/visible.py). */
+/** What cannot be seen, or would turn the direction of what stands beside it, as something to see (semel/text/visible.py). */
 function picture(sign) {
   const code = sign.charCodeAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);

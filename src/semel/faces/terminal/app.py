@@ -21,7 +21,7 @@ from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import ItemRow, Row, key, make, shown
 from semel.law.busy import MODES, Busy
-from semel.law.visible import visible
+from semel.text.visible import visible
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ from semel.faces.busy import told
 from semel.faces.client import Address, NoGateway, OutcomeUnknown, Refused
 from semel.faces.terminal.link import Link, State
 from semel.faces.transcript import body, file_line, speaker
-from semel.law.requests import called
-from semel.law.visible import visible
+from semel.law.permission_questions import called
+from semel.text.visible import visible
 
 Json = dict[str, Any]
 

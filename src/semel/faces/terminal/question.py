@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from semel.law.requests import called, cut, plain
-from semel.law.visible import visible
+from semel.law.permission_questions import called, cut, plain
+from semel.text.visible import visible
 
 Json = dict[str, Any]
 KEYS = "abcdefghi"

@@ -14,8 +14,8 @@ from textual.widgets import Markdown, Static
 
 from semel.channels.markdown import language_of, nowhere, reader, spell_links
 from semel.faces.transcript import body, file_line, is_summary, marks, speaker
-from semel.law.requests import called
-from semel.law.visible import visible
+from semel.law.permission_questions import called
+from semel.text.visible import visible
 
 Json = dict[str, Any]
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from semel.ledger import books, parts, speak
-from semel.ledger.cutting import Leg
-from semel.ledger.hear import To, session_of
-from semel.ledger.sql import Tx
-from semel.ledger.store import Store
+from semel.ledger.admin import books
+from semel.ledger.delivery import claims, parts
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.inbound.hear import To, session_of
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store
 from semel.testing.conformance.process import NAME
 from semel.testing.conformance.rig import demand
 
@@ -48,8 +49,8 @@ def _say(tx: Tx, number: int, address: str, text: str) -> None:
     session = session_of(tx, To(session_for(number), "main", None))
     dest = f"{NAME}:{address}"
     op = {"kind": "post", "session": session.key, "address": address, "text": text}
-    what = speak.Say("tool", text, dest, home=False, legs=(Leg(0, len(text), NAME, dest, op),))
-    made = speak.say(tx, speak.Caller(session.id, session.key, None, None), what)
+    what = claims.Say("tool", text, dest, home=False, legs=(Leg(0, len(text), NAME, dest, op),))
+    made = claims.say(tx, claims.Caller(session.id, session.key, None, None), what)
     demand(made.outcome == "said", f"{text!r} was {made.outcome}: {made.reason}")
 
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from semel.gateway.births import JOB, kill_group_if_same, kill_strays
 from semel.gateway.ports import CannotBegin, Job, Orphan
+from semel.gateway.process_identity import JOB, kill_group_if_same, kill_strays
 from semel.tools.exec import reports
 from semel.tools.exec.reporter import Target
 from semel.tools.exec.spool import Run, Spool

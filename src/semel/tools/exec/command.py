@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from semel.gateway.births import members
+from semel.gateway.process_identity import members
 from semel.tools.exec.output import Output
 
 QUIET = 0.2  # seconds without output, after its end, in which what it left behind may still speak

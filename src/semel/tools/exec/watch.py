@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from semel.gateway.births import identity
+from semel.gateway.process_identity import identity
 from semel.tools.exec import reports
 from semel.tools.exec.command import CannotRun, Command, Ended
 from semel.tools.exec.output import Output

@@ -1,0 +1,35 @@
+"""One stream, folded: what a person sees is exactly what the agent wrote.
+
+`Fold` takes an agent's ACP updates as they come and says what changed (`Began`, `Grew`, `Changed`, `Ended`);
+`items()` is the view. What differs from agent to agent is data: `Profile`. Reading order: ops, profiles,
+evidence, talk, dialect, output, calls, history, folding, wire, view.
+"""
+
+from semel.acp_stream.display import display
+from semel.acp_stream.folding import Fold
+from semel.acp_stream.notices import failure
+from semel.acp_stream.ops import WHOLE, Began, Changed, Ended, Grew, Item, Limits, Op
+from semel.acp_stream.profiles import CAREFUL, PROFILES, Profile, profile_for
+from semel.acp_stream.view import View, fold
+from semel.acp_stream.wire import Wire
+
+__all__ = [
+    "CAREFUL",
+    "PROFILES",
+    "WHOLE",
+    "Began",
+    "Changed",
+    "Ended",
+    "Fold",
+    "Grew",
+    "Item",
+    "Limits",
+    "Op",
+    "Profile",
+    "View",
+    "Wire",
+    "display",
+    "failure",
+    "fold",
+    "profile_for",
+]

@@ -1,0 +1,122 @@
+"""Characters that an agent cuts in two: a JSON text may end in one half of a surrogate pair and go on with the other.
+
+JavaScript programs cut strings by UTF-16 units, so an emoji may come as "\\ud83d" in one chunk and "\\ude00" in the
+next. No store and no platform takes a half. It waits here for the next chunk of its stream; a half that never gets its
+pair is shown as U+FFFD, where it stood, when its stream goes on without it or ends (Law 8).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from semel.acp_stream.dialect import FINAL, STATUS
+from semel.text.wellformed import scrub
+
+Json = dict[str, Any]
+CHUNKS = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+DELTAS = ("terminal_output", "terminal_output_delta", "terminal-output")
+LOST_HALF = "\ufffd"
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def has_half(text: str) -> bool:
+    """Does the text hold half of a surrogate pair?"""
+    return not text.isascii() and _HALF.search(text) is not None
+
+
+def find_streamed_text(update: Mapping[str, Any]) -> str | None:
+    """The text of an update that the next update of its stream goes on with; None if it has none."""
+    kind = update.get("sessionUpdate")
+    if kind in CHUNKS:
+        content = update.get("content")
+        text = content.get("text") if isinstance(content, dict) else None
+    elif kind == "tool_call_update" or kind == "tool_call":
+        meta = update.get("_meta")
+        parts = (meta.get(name) for name in DELTAS) if isinstance(meta, dict) else ()
+        text = next((part["data"] for part in parts if isinstance(part, dict) and "data" in part), None)
+    else:
+        return None
+    return text if isinstance(text, str) else None
+
+
+def replace_streamed_text(update: Mapping[str, Any], text: str) -> Json:
+    """The update with another text in that place."""
+    if update.get("sessionUpdate") in CHUNKS:
+        return {**update, "content": {**update["content"], "text": text}}
+    name = next(name for name in DELTAS if isinstance(update["_meta"].get(name), dict))
+    return {**update, "_meta": {**update["_meta"], name: {**update["_meta"][name], "data": text}}}
+
+
+def scrub_update(update: Mapping[str, Any]) -> Json:
+    """Replace halves of surrogate pairs everywhere but in the streamed text, where the fold joins them."""
+    text = find_streamed_text(update)
+    scrubbed: Json = scrub(update)
+    return scrubbed if text is None or not has_half(text) else replace_streamed_text(scrubbed, text)
+
+
+class Halves:
+    """Unpaired halves by stream (a chunk's kind, or a tool call's id), each with the update whose text ended in it."""
+
+    __slots__ = ("waiting",)
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, tuple[str, Mapping[str, Any]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Halves {sorted(self.waiting)}>"
+
+    def join(self, update: Mapping[str, Any], text: str, waits: bool = True) -> Json | None:
+        """The update with whole characters only; None if it said nothing but half of one.
+
+        `waits` is false for a text that is told whole each time: its last half has nothing to wait for.
+        """
+        stream = _stream_of(update)
+        half, _ = self.waiting.pop(stream, ("", {}))
+        whole = half + text
+        if waits and "\ud800" <= whole[-1:] <= "\udbff":
+            self.waiting[stream] = (whole[-1], update)
+            whole = whole[:-1]
+        if not whole and update.get("sessionUpdate") in CHUNKS:
+            return None
+        return replace_streamed_text(update, scrub(whole))
+
+    def give_up(self, update: Mapping[str, Any] | None = None, tools_only: bool = False) -> Iterator[Json]:
+        """Updates that show U+FFFD for the halves that `update` leaves unpaired; for all (or `tools_only`) if None."""
+        for stream, (_, last) in list(self.waiting.items()):
+            if tools_only and stream in CHUNKS:
+                continue
+            if update is None or _ends(update, stream, last):
+                del self.waiting[stream]
+                yield _say_lost_half(stream, last)
+
+
+def _say_lost_half(stream: str, last: Mapping[str, Any]) -> Json:
+    if stream in CHUNKS:
+        chunk = {"sessionUpdate": stream, "content": {"type": "text", "text": LOST_HALF}}
+        return {**chunk, "messageId": last["messageId"]} if "messageId" in last else chunk
+    delta = {"_meta": {DELTAS[0]: {"data": LOST_HALF}}}
+    return {"sessionUpdate": "tool_call_update", "toolCallId": last["toolCallId"], **delta}
+
+
+def _stream_of(update: Mapping[str, Any]) -> str:
+    kind = str(update.get("sessionUpdate"))
+    return kind if kind in CHUNKS else f"tool {update.get('toolCallId')}"
+
+
+def _ends(update: Mapping[str, Any], stream: str, last: Mapping[str, Any]) -> bool:
+    """Does this update end the stream, or go on with it without the half that was missing?"""
+    kind, text = update.get("sessionUpdate"), find_streamed_text(update)
+    if _stream_of(update) == stream:
+        if stream in CHUNKS and update.get("messageId") not in (None, last.get("messageId")):
+            return True
+        if text is None:
+            return stream in CHUNKS or STATUS.get(str(update.get("status"))) in FINAL
+        return bool(text) and not "\udc00" <= text[0] <= "\udfff"
+    if kind in CHUNKS:
+        return stream in CHUNKS and (kind, stream) != ("agent_thought_chunk", "agent_message_chunk")
+    if kind == "tool_call":
+        return stream in CHUNKS
+    return kind not in ("tool_call_update", "usage_update", "session_info_update", "plan", "available_commands_update")

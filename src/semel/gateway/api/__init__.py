@@ -1,0 +1,1 @@
+"""What faces use: the gateway itself, sessions, reads, search, export and import."""

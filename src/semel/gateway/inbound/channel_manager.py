@@ -1,0 +1,84 @@
+"""The hearing half of every channel: its inbox, the keeper that runs it, and how it fares."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from semel.gateway.clock import Clock
+from semel.gateway.files import Copies
+from semel.gateway.inbound.channel_inbox import InboxOf, Judges
+from semel.gateway.inbound.channel_supervisor import OUTCOMES, Keeper, Status
+from semel.gateway.inbound.inbox import Inbox
+from semel.gateway.inbound.received_files import Receiving
+from semel.gateway.metric import labelled
+from semel.gateway.ports import Channel
+from semel.ledger.inbound import channel_batch as rows
+
+Json = dict[str, Any]
+
+
+class Hearing:
+    """`start` when everything else stands; what it returns is cancelled at the end."""
+
+    def __init__(
+        self, inbox: Inbox, channels: Mapping[str, Channel], people: Judges, blobs: Path, copies: Copies, clock: Clock,
+        *, gone: Callable[[], None], kick: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.inbox = inbox
+        self.channels = channels
+        self.clock = clock
+        self.status = {name: Status(name, clock) for name in channels}
+        self.inboxes = {
+            name: InboxOf(
+                inbox, name, people, Receiving(inbox.record, blobs, copies, gone), self.status[name], kick,
+                tuple(channels), channel.caps.numbered,
+            )
+            for name, channel in channels.items()
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        online = sum(one.state == "online" for one in self.status.values())
+        return f"<Hearing {online} of {len(self.status)} channels online>"
+
+    async def clean(self) -> None:
+        """What a dead gateway had received, and whose message was never put, may go. Before anything is heard."""
+        await self.inbox.record.write(rows.clean)
+
+    def doubt(self, until: int) -> None:
+        """What a platform tells of until then (ms) may have been answered before the ledger was put back (Law 14)."""
+        for inbox in self.inboxes.values():
+            inbox.doubtful_until = until
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Every channel hears from here on."""
+        return [asyncio.create_task(self._keeper(name).run(), name=f"channel {name}") for name in self.channels]
+
+    def _keeper(self, name: str) -> Keeper:
+        inbox = self.inboxes[name]
+        return Keeper(self.channels[name], inbox, self.status[name], inbox.receiving, self.clock)
+
+    def list(self) -> list[Json]:
+        """Every channel: {"name", "kind"?, "safety", "agent", "state", "since", "error"?, "counts", ...}."""
+        return [self._one(name) for name in self.channels]
+
+    def _one(self, name: str) -> Json:
+        settings, fares = self.inbox.settings, self.status[name].json()
+        own = settings.channels.get(name)
+        told = {"kind": own.kind, "people": own.people} if own is not None else {}
+        agent = (own.agent if own is not None else None) or settings.default_agent
+        safety = str(self.channels[name].caps.safety)
+        return {"name": fares.pop("name"), **told, "safety": safety, "agent": agent, **fares}
+
+    def metrics(self) -> dict[str, float]:
+        """By metric name, with its labels."""
+        out: dict[str, float] = {}
+        for name, status in self.status.items():
+            out[labelled("semel_channel_online", channel=name)] = float(status.state == "online")
+            for outcome in OUTCOMES:
+                key = labelled("semel_channel_events_total", channel=name, outcome=outcome)
+                out[key] = float(status.counts[outcome])
+            out[labelled("semel_parts_failed_total", channel=name)] = float(status.counts["failed"])
+        return out

@@ -1,0 +1,51 @@
+"""A session at a glance and its last messages, as text: `/status` and `/history`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from semel.gateway.inbound.model_choices import choices
+from semel.ledger.inbound.commands import Standing
+from semel.ledger.storage.sql import Row
+from semel.ledger.transcript.entries import load
+
+LINE = 300  # characters of one message in a history
+
+_ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
+
+
+def status(now: Standing, model: str | None = None) -> str:
+    """What a person asks for with `/status`. `model`: the agent's, where its configuration says it."""
+    row, last = now.row, now.last
+    state = "a turn runs" if row.turn is not None else "something waits" if row.wake_at is not None else "idle"
+    lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
+    if now.waiting:
+        lines.append(f"Waiting: {now.waiting} message{'s' if now.waiting > 1 else ''}")
+    for name in ("mode", "model"):
+        fixed = model if name == "model" else None
+        if current := fixed or choices(now.about, name)[0]:
+            lines.append(f"{name.capitalize()}: {current}")
+    if row.busy is not None:
+        lines.append(f"What is said during a turn: {row.busy}")
+    if row.chapter > 1:
+        lines.append(f"Chapter: {row.chapter}")
+    if last is not None:
+        lines.append(f"Last turn: t{last.id} {_ENDS[last.state]}" + (f" ({last.error})" if last.error else ""))
+    return "\n".join(lines)
+
+
+def history(rows: Sequence[Row]) -> str:
+    """The last messages, a line each; long ones are cut, and say so."""
+    if not rows:
+        return "Nothing was said in this chapter yet."
+    return "\n".join(f"{_who(row)}: {_line(row.text)}" for row in rows)
+
+
+def _who(row: Row) -> str:
+    more = load(row.more)
+    return str(more.get("sender") or (more.get("kind") if row.role == "event" else None) or row.role)
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LINE else line[: LINE - 1] + "…"

@@ -1,0 +1,49 @@
+"""The ports: what an agent, a channel and a runner of background jobs must be for the gateway to use them.
+
+Each is called only for a row that is already in the ledger.
+"""
+
+from semel.gateway.ports.agent import (
+    RECORD,
+    Agent,
+    AgentError,
+    Answered,
+    Asked,
+    Conversation,
+    Died,
+    Inside,
+    Json,
+    Launch,
+    Signal,
+    Update,
+)  # fmt: skip
+from semel.gateway.ports.channel import (
+    Answers,
+    Caps,
+    Channel,
+    Denied,
+    Heard,
+    Inbox,
+    Incoming,
+    Kept,
+    Missing,
+    NotSent,
+    Offline,
+    Op,
+    Person,
+    Receipt,
+    Rejected,
+    Safety,
+    TooLarge,
+    Unknown,
+)  # fmt: skip
+from semel.gateway.ports.jobs import BY_AGENT, Background, CannotBegin, Job, Orphan
+from semel.ledger.turns.history import Deed, Past, Spoken, Stretch
+from semel.ledger.turns.summary import Summary
+
+__all__ = [
+    "BY_AGENT", "RECORD", "Agent", "AgentError", "Answered", "Answers", "Asked", "Background", "CannotBegin", "Caps",
+    "Channel", "Conversation", "Deed", "Denied", "Died", "Heard", "Inbox", "Incoming", "Inside", "Job", "Json", "Kept",
+    "Launch", "Missing", "NotSent", "Offline", "Op", "Orphan", "Past", "Person", "Receipt", "Rejected", "Safety",
+    "Signal", "Spoken", "Stretch", "Summary", "TooLarge", "Unknown", "Update",
+]  # fmt: skip

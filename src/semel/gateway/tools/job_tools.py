@@ -1,0 +1,132 @@
+"""The tools with which an agent runs commands beside its turns, in the background of its own session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from semel.gateway.ports import BY_AGENT
+from semel.gateway.tools.jobs import Jobs, line, lines, state
+from semel.gateway.tools.rpc import RpcError
+from semel.gateway.tools.tool_calls import Asked
+from semel.ledger.delivery.claims import Made
+from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.turns import jobs as rows
+from semel.ledger.turns import tool_calls
+
+Json = dict[str, Any]
+COMMAND_LIMIT = 100_000  # bytes: a kernel takes no argument that is much longer
+NAME_LIMIT = 80  # characters
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def tools(jobs: Jobs) -> dict[str, Callable[[Asked], Awaitable[Json]]]:
+    """Tool name -> what it does, for `ToolCalls.acts`."""
+    mine = _Tools(jobs)
+    return {"run_in_background": mine.begin, "list_background": mine.list, "cancel_background": mine.cancel}
+
+
+class _Tools:
+    """An agent sees and cancels the jobs of its session only; those of others are as if they were not."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs = jobs
+        self.clock = jobs.clock
+
+    async def begin(self, asked: Asked) -> Json:
+        command = _text(asked, "command")
+        name = " ".join(str(asked.arguments.get("name") or "").split())[:NAME_LIMIT]
+        timeout = asked.arguments.get("timeout")
+        try:
+            _check(command, asked)
+            within = None if timeout is None else seconds(str(timeout), self.jobs.settings.time_s)
+        except ValueError as no:
+            return _refused(f"{no}. Nothing was started.")
+        try:
+            made = await self.jobs.ask(asked.call, command, name, within)
+        except tool_calls.SameIdOtherCall as bad:
+            raise RpcError("bad-call", str(bad)) from None
+        if isinstance(made, Made):
+            return _refused(f"{made.reason}. Nothing was started.")
+        return self._begun(made)
+
+    def _begun(self, row: Row) -> Json:
+        job = rows.shown(row)
+        if row.state == "failed":
+            return {"ok": False, "text": f"not started: {row.error}. Nothing runs.", "data": job}
+        if row.ended is not None:  # the same call once more, after its end
+            text = f"started before as {row.run}, and over: it {state(job, self.clock.now())}."
+            return {"ok": True, "text": text, "data": job}
+        text = (
+            f"started in the background as {row.run}; it may run for {row.seconds:g} s. When it has ended you are told "
+            "by an event, with its exit code and the end of its output. Do not wait for it, and do not start it again."
+        )
+        return {"ok": True, "text": text, "data": job}
+
+    async def list(self, asked: Asked) -> Json:
+        found = await self.jobs.list(asked.who.session)
+        return {"ok": True, "text": lines(found, self.clock.now()), "data": {"jobs": found}}
+
+    async def cancel(self, asked: Asked) -> Json:
+        run = _text(asked, "id").strip()
+        deed = await self.jobs.record.write(
+            tool_calls.act, asked.call, f"cancel background job {run}", lambda tx, who: _cancel(tx, who, run)
+        )
+        if isinstance(deed, Made):
+            return _refused(f"{deed.reason}. Nothing was cancelled.")
+        if deed is None:
+            return _refused(f"there is no background job {run!r} in this conversation. Nothing was cancelled.")
+        before, row = deed
+        now = self.clock.now()
+        if before.ended is not None:
+            text = f"nothing to cancel: {line(rows.shown(before), now)}."
+            return {"ok": True, "text": text, "data": rows.shown(before)}
+        await self.jobs.end(row)
+        job = await self.jobs.show(run)
+        again = f"; {before.cancelled} had cancelled it before" if before.cancelled else ""
+        if job["state"] in ("asked", "running"):
+            text = f"cancelled, but it has not ended yet: {line(job, now)}{again}. You are told when it has."
+        else:
+            text = f"{line(job, now)}{again}."
+        return {"ok": True, "text": text, "data": job}
+
+
+def _cancel(tx: Tx, who: tool_calls.Spawned, run: str) -> tuple[Row, Row] | None:
+    """The job before and after; None where this session has no such job."""
+    before = rows.get(tx, run)
+    if before is None or before.session != who.session:
+        return None
+    return before, rows.cancel(tx, run, BY_AGENT)
+
+
+def seconds(told: str, most: float) -> float:
+    """A duration as an agent writes it: "90", "90s", "10m", "2h". Raises ValueError, which says what fits."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhd]?)", told.strip())
+    if found is None or float(found[1]) == 0:
+        raise ValueError(f"timeout: {told[:40]!r} is no time: write seconds, or like '90s', '10m', '2h'")
+    value = float(found[1]) * _UNITS[found[2]]
+    if value > most:
+        raise ValueError(f"timeout: {told[:40]!r} is longer than a job may run here, {most:g} s")
+    return value
+
+
+def _check(command: str, asked: Asked) -> None:
+    """Raises ValueError for what is not run, whoever asks."""
+    if "\0" in command:
+        raise ValueError("command: it holds a zero byte, which no shell can read")
+    if len(command.encode("utf-8", "replace")) > COMMAND_LIMIT:
+        raise ValueError(f"command: at most {COMMAND_LIMIT:,} bytes; write a longer one into a file, and run that")
+    if asked.agent.permissions == "deny":
+        raise ValueError('this agent is allowed nothing that needs a permission (permissions = "deny")')
+
+
+def _text(asked: Asked, name: str) -> str:
+    value = asked.arguments.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise RpcError("bad-call", f"{name!r} must be a text that is not empty")
+    return value
+
+
+def _refused(why: str) -> Json:
+    return {"ok": False, "text": f"refused: {why}", "data": {"outcome": "refused", "reason": why}}

@@ -1,0 +1,1 @@
+"""Turns: scheduling, running one, the prompt, the agent's stream, permission requests, the pool of agents."""

@@ -1,0 +1,1 @@
+"""What operators do: the books, `semel why`, export, import, erasing deleted sessions."""

@@ -1,0 +1,163 @@
+"""Put a backup back: into a data directory without a ledger, or in place of one, which is kept aside.
+
+    checked -> copied beside -> `ledger.db.restoring` -> the old one aside -> renamed -> `ledger.db.restoring` gone
+
+Before that file is there the old ledger stands as it was; once it is gone the new one stands. In between no gateway
+starts, and the same command again finishes. Nothing of the old ledger is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from semel.ledger.backup.backups import (
+    BLOBS,
+    LEDGER_FILE,
+    TOKENS,
+    Backup,
+    check_backup,
+    copy_file,
+    failing,
+    find_backup,
+    sync_folder,
+    utc_stamp,
+    write_whole,
+)
+from semel.ledger.storage import mark
+from semel.ledger.storage.connect import connect
+from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
+from semel.ledger.storage.lock import Lock
+from semel.ledger.storage.opening import restoring_file
+from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.storage.store import Store, note_copy
+
+BESIDE = ("-wal", "-shm", "-journal", mark.SUFFIX)
+"""What belongs to a ledger's file."""
+
+
+@dataclass(frozen=True)
+class PutBack:
+    """What was put back. `aside`: where the old ledger is, None where there was none."""
+
+    backup: Backup
+    ledger: Path
+    aside: Path | None
+    tokens: tuple[str, ...]
+
+
+def put_back(folder: Path, ledger: Path, data_dir: Path, *, clock: Callable[[], int], replace: bool = False) -> PutBack:
+    """Put the backup in `folder`, or the newest one there, in the place of `ledger`. Raises LedgerError.
+
+    The next start settles it (`semel.ledger.backup.settle_restored`).
+    """
+    backup = find_backup(folder)
+    ledger = ledger.expanduser().absolute()
+    with failing(data_dir, RestoreFailed):
+        blobs = check_backup(backup)
+        ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = Lock(ledger)
+        try:
+            cut_off = restoring_file(ledger).exists()
+            if ledger.exists() and not replace and not cut_off:
+                raise LedgerThere(path=ledger, folder=folder)
+            _copy_blobs(backup, blobs, data_dir / BLOBS)
+            tokens = _copy_tokens(backup, data_dir)
+            fresh = ledger.with_name(f"{ledger.name}.new")
+            _copy_ledger(backup, ledger, fresh)
+            aside = _switch(ledger, fresh, clock)
+            return PutBack(backup, ledger, aside, tokens)
+        finally:
+            lock.release()
+
+
+def treat_as_put_back(ledger: Path, clock: Callable[[], int]) -> Path:
+    """The ledger that is there went back in time by other means: the next start settles it. Raises LedgerError."""
+    if not ledger.expanduser().exists():
+        raise LedgerMissing(path=ledger.expanduser().absolute())
+    with Store.open_sync(ledger, clock=clock) as store:
+        store.apply(note_copy)
+        return store.path
+
+
+def _copy_blobs(backup: Backup, blobs: list[tuple[str, int]], store: Path) -> None:
+    """Files are named by their content: what is there already is the same."""
+    store.mkdir(mode=0o700, exist_ok=True)
+    for id, size in blobs:
+        path = store / id
+        if path.is_file() and path.stat().st_size == size:
+            continue
+        draft = store / f".draft-{id}"  # a gateway removes such files when it starts
+        copy_file(backup.store / id, draft)
+        draft.rename(path)
+    sync_folder(store)
+
+
+def _copy_tokens(backup: Backup, data_dir: Path) -> tuple[str, ...]:
+    """Token files that the data directory does not have."""
+    put = []
+    for name in backup.manifest.tokens:
+        if not (data_dir / name).exists():
+            draft = data_dir / f".{name}.new"
+            copy_file(backup.folder / TOKENS / name, draft)
+            draft.rename(data_dir / name)
+            put.append(name)
+    sync_folder(data_dir)
+    return tuple(put)
+
+
+def _copy_ledger(backup: Backup, ledger: Path, fresh: Path) -> None:
+    """Copy the backup's ledger beside the old one. Its incarnation number continues from the old ledger's."""
+    for suffix in ("-wal", "-shm", "-journal"):
+        fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+    copy_file(backup.folder / LEDGER_FILE, fresh)
+    known = mark.read(ledger)
+    lives = known.incarnation if known is not None and known.ledger == backup.manifest.ledger else 0
+    db = connect(fresh)
+    try:
+        db.execute("PRAGMA synchronous = FULL")
+        with db:
+            Tx(db.cursor(), queries(), 0).run("ledger_copied", at=backup.manifest.at, incarnation=lives)
+    finally:
+        db.close()
+
+
+def _switch(ledger: Path, fresh: Path, clock: Callable[[], int]) -> Path | None:
+    """The old ledger goes aside, the new one takes its place. Each step can be done again."""
+    flag, folder = restoring_file(ledger), ledger.parent
+    aside = _aside(flag)
+    if aside is None:
+        aside = folder / f"replaced-{utc_stamp(clock())}"
+        while aside.exists():
+            aside = aside.with_name(f"{aside.name}x")
+        write_whole(flag, json.dumps({"aside": aside.name}) + "\n")
+        sync_folder(folder)
+    aside.mkdir(mode=0o700, exist_ok=True)
+    for suffix in BESIDE:  # a log that stayed would be played into the new file
+        with suppress(FileNotFoundError):
+            ledger.with_name(ledger.name + suffix).rename(aside / (ledger.name + suffix))
+    if ledger.exists() and not (aside / ledger.name).exists():
+        os.link(ledger, aside / ledger.name)
+    sync_folder(aside)
+    fresh.rename(ledger)
+    sync_folder(folder)
+    flag.unlink()
+    sync_folder(folder)
+    if (aside / ledger.name).exists():
+        return aside
+    with suppress(OSError):
+        aside.rmdir()
+    return None
+
+
+def _aside(flag: Path) -> Path | None:
+    """The folder into which an interrupted run was moving the old ledger, if the flag file names one."""
+    try:
+        return flag.parent / str(json.loads(flag.read_text("utf-8"))["aside"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

@@ -1,0 +1,144 @@
+"""A copy of a ledger in use: consistent, checked, and marked as a copy.
+
+The copy is what the ledger was at one commit. A read transaction pins that state, so SQLite's backup never has to begin
+anew, however much is written meanwhile. Readers do not hold up the writer; its write-ahead log grows until the copy is
+made. The memory it takes does not depend on the ledger's size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from semel.ledger.admin import books
+from semel.ledger.storage.connect import connect
+from semel.ledger.storage.sql import Row, Tx, queries
+
+PAGES_PER_STEP = 256  # 1 MiB
+STEPS_PER_SYNC = 8
+"""What was copied is synced in small pieces: a large one would make the gateway's own syncs wait for it."""
+
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A finished copy. `at`: when it was taken (ms); `heights`: the newest row of each table that only grows.
+
+    `broken`: the books that do not hold in it.
+    """
+
+    path: Path
+    ledger: str
+    incarnation: int
+    commits: int
+    schema: int
+    at: int
+    heights: dict[str, int]
+    counts: dict[str, int]
+    books: int
+    broken: tuple[str, ...]
+
+
+class Unsound(Exception):
+    """The copy does not pass SQLite's integrity check; the message is what that found."""
+
+
+def take_snapshot(ledger: Path, target: Path, clock: Callable[[], int]) -> Snapshot:
+    """Copy the ledger into the new file `target`, check the copy and mark it as one.
+
+    Raises Unsound, apsw.Error, OSError.
+    """
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    at = _copy(ledger, target, clock)
+    db = connect(target)
+    try:
+        with _told_by_the_system(db):
+            return _finish(db, target, at)
+    finally:
+        db.close()
+
+
+def _finish(db: apsw.Connection, target: Path, at: int) -> Snapshot:
+    db.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+    db.execute("PRAGMA synchronous = FULL")
+    _check_integrity(db)
+    with db:
+        Tx(db.cursor(), queries(), at).run("ledger_copied", at=at, incarnation=0)
+    return _describe(db, target, at)
+
+
+@contextmanager
+def _told_by_the_system(db: apsw.Connection) -> Iterator[None]:
+    """Raise SQLite's I/O errors as the OSError behind them."""
+    try:
+        yield
+    except apsw.IOError as fault:
+        if db.system_errno:
+            raise OSError(db.system_errno, os.strerror(db.system_errno)) from fault
+        raise
+
+
+def _copy(ledger: Path, target: Path, clock: Callable[[], int]) -> int:
+    source, copy = connect(ledger, readonly=True), apsw.Connection(str(target))
+    try:
+        copy.execute("PRAGMA synchronous = OFF")  # synced below, in pieces
+        source.execute("BEGIN")
+        Tx(source.cursor(), queries(), 0).one("ledger_get")  # from here on the state stands still
+        at = clock()
+        descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            with _told_by_the_system(copy), copy.backup("main", source, "main") as backup:
+                steps = 0
+                while not backup.done:
+                    backup.step(PAGES_PER_STEP)
+                    steps += 1
+                    if steps % STEPS_PER_SYNC == 0:
+                        os.fsync(descriptor)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return at
+    finally:
+        copy.close()
+        source.close()
+
+
+def _check_integrity(db: apsw.Connection) -> None:
+    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(3)")]
+    if found != ["ok"]:
+        raise Unsound("; ".join(found)[:300])
+
+
+def _describe(db: apsw.Connection, path: Path, at: int) -> Snapshot:
+    tx = Tx(db.cursor(), queries(), at)
+    ledger, heights = tx.one("ledger_get"), tx.one("ledger_heights")
+    if ledger is None or heights is None:
+        raise Unsound("it does not say which ledger it is")
+    audited = books.audit(tx, most=1)
+    schema: int = db.execute("PRAGMA user_version").get
+    return Snapshot(
+        path=path, ledger=str(ledger.name), incarnation=int(ledger.incarnation), commits=int(ledger.commits),
+        schema=schema, at=at, heights=_numbers(heights), counts=books.counts(tx), books=len(audited),
+        broken=tuple(book.name for book in audited if not book.ok),
+    )  # fmt: skip
+
+
+def _numbers(row: Row) -> dict[str, int]:
+    return {name: int(value) for name, value in zip(row._fields, row, strict=True)}
+
+
+def digest_of(path: Path) -> tuple[str, int]:
+    """BLAKE2b-256 of a file, in hex, and its size."""
+    digest, size = hashlib.blake2b(digest_size=32), 0
+    with path.open("rb") as file:
+        while piece := file.read(CHUNK_BYTES):
+            digest.update(piece)
+            size += len(piece)
+    return digest.hexdigest(), size

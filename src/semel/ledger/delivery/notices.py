@@ -1,0 +1,61 @@
+"""What people and the agent are told when a message did not get through (Laws 5 and 7).
+
+A notice is seen by people and rides in the agent's next prompt; it never wakes the agent, or a failure would
+feed itself.
+"""
+
+from __future__ import annotations
+
+from semel.law.delivery import State
+from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.transcript import entries
+
+SNIPPET = 80
+"""Characters of a message that its notice repeats."""
+
+_ADVICE = "It may have arrived: say resend, arrived or drop."
+_WAS: dict[State, str] = {"rejected": "rejected", "held": "held", "sent": "sent, and failed later"}
+_RELIED_ON = "A text that repeated it was not sent again because of it."
+
+
+def notice(tx: Tx, part: Row, state: State, why: str | None) -> None:
+    """One notice for a part that was held or rejected, or that was sent and failed later. It also speaks for the
+    echoes that relied on the part."""
+    text = f"A message to {part.dest} was {_WAS[state]}: {sentence(why or 'no reason was given')} {snippet(part)}"
+    if state == "held":
+        text = f"{text} {_ADVICE}"
+    elif _echo_lost(tx, part):
+        text = f"{text} {_RELIED_ON}"
+    _add(tx, part, "failed" if state == "sent" else state, text)
+
+
+def dropped(tx: Tx, part: Row) -> None:
+    """A person dropped a part: that is news only where an echo relied on it."""
+    if _echo_lost(tx, part):
+        _add(tx, part, "dropped", f"A message to {part.dest} was dropped. {snippet(part)} {_RELIED_ON}")
+
+
+def _echo_lost(tx: Tx, part: Row) -> bool:
+    """Law 5: if an original is rejected later, one notice says so; not one for each of its parts."""
+    if not tx.value("claim_said_again", claim=part.claim):
+        return False
+    return not tx.value("claim_failed_before", claim=part.claim, id=part.id)
+
+
+def _add(tx: Tx, part: Row, state: str, text: str) -> None:
+    more = {"kind": f"delivery.{state}", "part": part.id, "to": part.dest}
+    entries.add_entry(tx, part.session, role="notice", text=text.strip(), tell=True, more=more)
+
+
+def sentence(why: str) -> str:
+    """The reason, with a stop at its end."""
+    why = why.strip()
+    return why if why.endswith((".", "!", "?")) else f"{why}."
+
+
+def snippet(part: Row) -> str:
+    """What the message said, or how it began; "" where it has no text."""
+    text = " ".join(str(entries.load(part.op).get("text", "")).split())
+    if not text:
+        return ""
+    return f'It began "{text[:SNIPPET]}…".' if len(text) > SNIPPET else f'It said "{text}".'

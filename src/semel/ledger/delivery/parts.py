@@ -1,0 +1,73 @@
+"""Parts as people and programs read them: lists, one part, and how many wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from semel.law.delivery import State
+from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.transcript import entries
+
+PARKED = 2**53 - 1
+"""`due` of a part that is not its line's head, or that is being looked up: it has no time of its own."""
+
+
+class NoSuchPart(LookupError):
+    """There is no part with that id."""
+
+
+def get(tx: Tx, part: int) -> Row:
+    """Its row, with `session` and `session_key`. Raises NoSuchPart."""
+    row = tx.one("part_get", id=part)
+    if row is None:
+        raise NoSuchPart(f"there is no part {part}: 'semel outbox list' shows them")
+    return row
+
+
+def show(tx: Tx, part: int) -> dict[str, Any]:
+    """One part as a JSON object. Raises NoSuchPart."""
+    return part_json(get(tx, part))
+
+
+def newest(tx: Tx, state: str | None = None, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
+    """Parts, newest first; `before` is an id, for the next page."""
+    before = PARKED if before is None else before
+    if state is None:
+        return [part_json(r) for r in tx.all("parts_newest", before=before, limit=limit)]
+    return [part_json(r) for r in tx.all("parts_newest_in_state", state=state, before=before, limit=limit)]
+
+
+def backlog(tx: Tx) -> dict[str, int]:
+    """How many parts wait for us, for an answer, or for a person."""
+    states: tuple[State, ...] = ("queued", "sending", "unknown", "held")
+    return {state: int(tx.value("parts_count", state=state)) for state in states}
+
+
+def part_json(row: Row) -> dict[str, Any]:
+    """What is absent is false or none; times are in ms. `due` is there while the part has a time of its
+    own. `failed`: the event that told, after it was sent, that it failed; `error` is why."""
+    op = entries.load(row.op)
+    out: dict[str, Any] = {
+        "id": row.id,
+        "state": row.state,
+        "session": row.session_key,
+        "channel": row.channel,
+        "dest": row.dest,
+        "kind": op.get("kind", "post"),
+        "text": op.get("text", ""),
+        "claim": row.claim,
+        "n": row.n,
+        "key": row.key,
+        "attempts": row.attempts,
+        "at": row.at,
+    }
+    if row.state in ("queued", "unknown") and row.due < PARKED:
+        out["due"] = row.due
+    for name in ("first", "receipt", "error"):
+        if getattr(row, name) is not None:
+            out[name] = getattr(row, name)
+    if row.marked:
+        out["marked"] = True
+    if row.failed is not None:
+        out["failed"] = row.failed
+    return out

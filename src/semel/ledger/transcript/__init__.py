@@ -1,0 +1,1 @@
+"""What people see: entries, and views of them for watchers."""

@@ -1,0 +1,240 @@
+"""The one writer of the transcript, and of what watchers see beside it (Laws 4, 6, 8).
+
+Everything a watcher can see is a row with a rev before it is seen. The functions here write those rows and
+note them in `tx.dirty`; `semel.ledger.transcript.views.changes` renders what was noted when the transaction ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from semel.ledger.storage.sql import Tx
+
+Body = Mapping[str, Any]
+WHOLE: list[str] | None = None  # in tx.dirty: render the whole row, not what it grew by
+
+
+def dump(value: Any) -> str:
+    """JSON text, as the ledger stores it. Lone surrogates are kept as escapes would be: replaced."""
+    return msgspec.json.encode(value).decode()
+
+
+def load(text: str | None) -> dict[str, Any]:
+    """The JSON object of a `more` or `body` column."""
+    return msgspec.json.decode(text) if text else {}
+
+
+def part(told: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object of that name in what somebody else told, who may have told anything by it; {} where it is none."""
+    found = told.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _merged(known: str | None, more: Body | None) -> dict[str, Any]:
+    return {name: value for name, value in {**load(known), **(more or {})}.items() if value is not None}
+
+
+def _dirty(tx: Tx, session: int, what: str, which: int, rev: int, grew: str | None = None) -> None:
+    key = (session, what, which)
+    old = tx.dirty.get(key)
+    if grew is None or (old is not None and old[1] is None):
+        tx.dirty[key] = (rev, WHOLE)
+    elif old is None:
+        tx.dirty[key] = (rev, [grew])
+    else:
+        assert old[1] is not None
+        old[1].append(grew)
+        tx.dirty[key] = (rev, old[1])
+
+
+def next_rev(tx: Tx, session: int) -> int:
+    """The number of the next change of this session."""
+    return int(tx.value("session_next_rev", id=session))
+
+
+def touch_session(tx: Tx, session: int) -> None:
+    """Its state, its waiting events or its title changed: watchers see it."""
+    _dirty(tx, session, "session", 0, next_rev(tx, session))
+
+
+def set_about(tx: Tx, session: int, about: Body) -> None:
+    """What the agent offers in this session (modes, models, and which are on); merged into what is known."""
+    row = tx.one("session_by_id", id=session)
+    assert row is not None
+    known = load(row.about)
+    merged = {**known, **{name: value for name, value in about.items() if value is not None}}
+    if merged != known:
+        tx.run("session_set_about", id=session, about=dump(merged))
+        touch_session(tx, session)
+
+
+def set_busy(tx: Tx, session: int, mode: str | None) -> None:
+    """What becomes of messages that come while it is busy; None: as configured."""
+    tx.run("session_set_busy", id=session, busy=mode)
+    touch_session(tx, session)
+
+
+def add_entry(
+    tx: Tx,
+    session: int,
+    *,
+    role: str,
+    text: str,
+    turn: int | None = None,
+    event: int | None = None,
+    claim: int | None = None,
+    tell: bool = False,
+    live: bool = False,
+    partial: bool = False,
+    more: Body | None = None,
+) -> int:
+    """One row of the transcript; its `seq`. `tell`: it rides in the agent's next prompt (Law 7)."""
+    row = tx.one("session_next_entry", id=session)
+    assert row is not None
+    tx.run(
+        "entry_add", session=session, seq=row.seq, rev=row.rev, at=tx.now, role=role, chapter=row.chapter,
+        text=text, live=int(live), partial=int(partial), turn=turn, event=event, claim=claim, tell=int(tell),
+        more=dump(more) if more else None,
+    )  # fmt: skip
+    for file in (more or {}).get("files") or ():
+        if file.get("id"):  # else it is missing, and only named
+            tx.run("holding_add", session=session, seq=row.seq, blob=str(file["id"]))
+    _dirty(tx, session, "entry", row.seq, row.rev)
+    return int(row.seq)
+
+
+def hold_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None:
+    """Files of an item: the newest entry holds them, for an item goes with the entries it was seen among."""
+    row = tx.one("session_by_id", id=session)
+    for file in files:
+        if row is not None and file.get("id"):
+            tx.run("blob_heard", id=str(file["id"]))
+            tx.run("holding_add", session=session, seq=row.seq, blob=str(file["id"]))
+
+
+def touch_entry(tx: Tx, session: int, seq: int) -> None:
+    """Something the view computes for this entry changed: its delivery, its echoes."""
+    rev = next_rev(tx, session)
+    tx.run("entry_touch", session=session, seq=seq, rev=rev)
+    _dirty(tx, session, "entry", seq, rev)
+
+
+def grow_entry(tx: Tx, session: int, seq: int, text: str) -> None:
+    """A live preview streams on: the piece is a row before it is seen (Law 6)."""
+    rev = next_rev(tx, session)
+    tx.run("piece_add", session=session, rev=rev, entry=seq, item=None, text=text)
+    tx.run("entry_grew", session=session, seq=seq, rev=rev)
+    _dirty(tx, session, "entry", seq, rev, text)
+
+
+def shown_text(tx: Tx, session: int, seq: int) -> str:
+    """What a live entry has shown so far."""
+    row = tx.one("entry_get", session=session, seq=seq)
+    assert row is not None
+    pieces = tx.all("pieces_of_entry", session=session, seq=seq, after=row.base)
+    return str(row.text) + "".join(p.text for p in pieces)
+
+
+def set_entry(
+    tx: Tx,
+    session: int,
+    seq: int,
+    *,
+    text: str | None = None,
+    live: bool | None = None,
+    partial: bool | None = None,
+    superseded: bool | None = None,
+    claim: int | None = None,
+    tell: bool | None = None,
+    more: Body | None = None,
+) -> None:
+    """Its new state; what is None stays. In `more` a None removes a field. Pieces are folded into the text."""
+    row = tx.one("entry_get", session=session, seq=seq)
+    assert row is not None
+    rev = next_rev(tx, session)
+    merged = _merged(row.more, more)
+    tx.run(
+        "entry_set", session=session, seq=seq, rev=rev,
+        text=shown_text(tx, session, seq) if text is None else text,
+        live=row.live if live is None else int(live),
+        partial=row.partial if partial is None else int(partial),
+        superseded=row.superseded if superseded is None else int(superseded),
+        claim=row.claim if claim is None else claim,
+        tell=row.tell if tell is None else int(tell),
+        more=dump(merged) if merged else None,
+    )  # fmt: skip
+    tx.run("pieces_drop_entry", session=session, seq=seq)
+    _dirty(tx, session, "entry", seq, rev)
+
+
+def mark_whole(tx: Tx, claim: int | None) -> None:
+    """What a failed attempt was cut off in was said again in the same words: it was all of it."""
+    for place in tx.all("entries_of_claim", claim=claim):
+        entry = tx.one("entry_get", session=place.session, seq=place.seq)
+        if entry is not None and entry.partial:
+            set_entry(tx, place.session, place.seq, partial=False, tell=False)
+
+
+def add_item(
+    tx: Tx,
+    session: int,
+    *,
+    turn: int | None,
+    kind: str,
+    name: str | None = None,
+    text: str = "",
+    body: Body | None = None,
+    live: bool = True,
+) -> int:
+    """Something seen beside the transcript; its id."""
+    rev = next_rev(tx, session)
+    item = int(
+        tx.value(
+            "item_add", session=session, turn=turn, kind=kind, name=name, rev=rev, live=int(live), text=text,
+            body=dump(body or {}),
+        )
+    )  # fmt: skip
+    _dirty(tx, session, "item", item, rev)
+    return item
+
+
+def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
+    """A thought or the head of a tool's output streams on; what comes after its end joins it at once."""
+    if not tx.value("item_is_live", id=item):
+        set_item(tx, item, text=item_text(tx, item) + text)
+        return
+    rev = next_rev(tx, session)
+    tx.run("piece_add", session=session, rev=rev, entry=None, item=item, text=text)
+    tx.run("item_grew", id=item, rev=rev)
+    _dirty(tx, session, "item", item, rev, text)
+
+
+def item_text(tx: Tx, item: int) -> str:
+    """What an item has shown so far."""
+    row = tx.one("item_get", id=item)
+    assert row is not None
+    return str(row.text) + "".join(p.text for p in tx.all("pieces_of_item", item=item, after=row.base))
+
+
+def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = None, live: bool | None = None) -> None:
+    """Its new state: `body` is merged (a None value removes a field), what is None stays."""
+    row = tx.one("item_get", id=item)
+    assert row is not None
+    rev = next_rev(tx, row.session)
+    merged = _merged(row.body, body)
+    tx.run(
+        "item_set", id=item, rev=rev, live=row.live if live is None else int(live),
+        text=item_text(tx, item) if text is None else text, body=dump(merged),
+    )  # fmt: skip
+    tx.run("pieces_drop_item", item=item)
+    _dirty(tx, row.session, "item", item, rev)
+
+
+def rest_items(tx: Tx, session: int) -> None:
+    """No turn runs: nothing beside the transcript streams any more, and a tool call that has no result gets none."""
+    for item in tx.all("items_live", session=session):
+        is_open = item.kind == "tool" and load(item.body).get("status") in ("pending", "running")
+        set_item(tx, item.id, live=False, body={"status": "no result"} if is_open else None)

@@ -1,0 +1,360 @@
+"""What a block says: the markup that addresses an agent's text, read while it streams in.
+
+Where a session may reach only its home, text is text and nothing is markup. Where it may reach more:
+
+- `<message to="name">body</message>` goes to that destination. Tags in any case of letters; the name in double,
+  single or no quotes, with XML entities decoded; further attributes are ignored.
+- `<internal>...</internal>` stays inside, also within a body.
+- Everything else goes home, a `<message>` without attributes and a stray closing tag included. An addressed block
+  parts what stands before it from what stands behind it: two stretches of bare text.
+- Code fences and code spans are text. Within a body, a complete `<message to=...>...</message>` is an example and
+  part of the body; within `<internal>`, everything is internal.
+- What is handed over within the text (a file) belongs to what it stands in: to the destination of that body, behind
+  its text; within `<internal>` it stays inside; in a text that is held back, it is held back, too. Where it stands
+  within a tag, it stands behind that tag.
+- A body that shows nothing is never sent. A name that nobody has, a block that is never closed and a tag that was
+  begun and cannot be read become a Problem, with the text that was held back. Names are read as `match_name` reads
+  them.
+
+Law 8: only markup is removed. No character of a body is changed or decoded. The white space that pads a body
+inside its tags belongs to the markup: blank space before its first and after its last visible character, but not
+the indentation of its first line. The same holds for what goes home, at an end where markup was removed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from semel.text.nfc import nfc
+from semel.text.tag_lexer import Lexer, Tag
+from semel.text.visible import is_blank
+
+HOME = "home"
+"""The name of every session's own destination."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """Text for a destination: home (`dest` None), as it streams in, or a named one, whole (`final`).
+
+    An empty text for home that is `final` ends a stretch of bare text: what follows stands by itself.
+    """
+
+    dest: str | None
+    text: str
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Internal:
+    """Text that stays inside."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A file, or whatever else is no text, for a destination, as in `Said`."""
+
+    dest: str | None
+    file: Any
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Text that was held back. `reason` is a clause for people and the agent; `names` are the destinations.
+
+    `to`: the name of the destination it was meant for, where nothing in the text may be meant for another one.
+    `files`: what was handed over in it.
+    """
+
+    kind: Literal["unknown", "unclosed", "unreadable"]
+    reason: str
+    text: str
+    names: tuple[str, ...] = ()
+    to: str | None = None
+    files: tuple[Any, ...] = ()
+
+
+Piece = Said | Internal | Handed | Problem
+
+
+@dataclass
+class _Region:
+    """What an opening tag began. `depth` counts the blocks open in it, itself included; `nests`: there were others."""
+
+    tag: Tag
+    depth: int = 1
+    nests: bool = False
+    parts: list[str] = field(default_factory=list)
+    files: list[Any] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+
+class Reader:
+    """Reads one block. `addressed`: the session may reach more than its home; `names` are what it may reach.
+
+    The pieces depend on the text alone, not on its chunks: home text joins to the same whole, and everything else
+    is equal and in the same order. Linear in the text; what goes home is passed on at once but for a bounded tail.
+    """
+
+    def __init__(self, addressed: bool, names: Collection[str] = ()):
+        self._addressed = addressed
+        self._names = tuple(names)
+        self._lexer = Lexer()
+        self._regions: list[_Region] = []
+        self._home = _Home()
+        self._spoken: list[str] = []  # home text since the last other piece
+        self._pieces: list[Piece] = []
+        self._fed = 0  # characters
+        self._passed = 0  # of them, those that the lexer has passed on
+        self._handed: deque[tuple[int, Any]] = deque()  # files behind so many characters, not placed yet
+
+    @property
+    def waiting(self) -> int:
+        """How many characters wait until it is known whether they are markup. Bodies do not count."""
+        return self._lexer.waiting
+
+    def feed(self, text: str) -> list[Piece]:
+        """The next chunk; the pieces it completes."""
+        if not self._addressed:
+            return [Said(None, text)] if text else []
+        self._fed += len(text)
+        self._lexer.push(text)
+        return self._read()
+
+    def hand(self, file: Any) -> list[Piece]:
+        """A file stands behind what was fed; the pieces that completes."""
+        if not self._addressed:
+            return [Handed(None, file)]
+        self._handed.append((self._fed, file))
+        return self._read()
+
+    def end(self) -> list[Piece]:
+        """The block is over; the pieces that remain."""
+        if not self._addressed:
+            return []
+        self._lexer.push("", final=True)
+        pieces = self._read()
+        while self._regions:
+            self._unclosed(self._regions.pop())
+        self._spoken.append(self._home.end())
+        return pieces + self._take()
+
+    # ------------------------------------------------------------ tokens
+
+    def _read(self) -> list[Piece]:
+        for token in self._lexer.tokens():
+            if isinstance(token, str):
+                self._words(token)
+                continue
+            self._place(0)
+            self._tag(token)
+            self._passed += len(token.raw)
+        self._place(0)
+        return self._take()
+
+    def _words(self, text: str) -> None:
+        """Text, with the files that stand in it."""
+        done = 0
+        while self._handed and (at := self._handed[0][0] - self._passed) < len(text):
+            if at > done:
+                self._text(text[done:at])
+                done = at
+            self._place(done)
+        self._text(text[done:])
+        self._passed += len(text)
+
+    def _place(self, ahead: int) -> None:
+        """Put the files that stand up to `ahead` characters behind what was passed on into what is open there."""
+        while self._handed and self._handed[0][0] <= self._passed + ahead:
+            _, file = self._handed.popleft()
+            if self._regions:
+                self._regions[-1].files.append(file)
+            else:
+                self._add(Handed(None, file))
+
+    def _tag(self, tag: Tag) -> None:
+        if not self._regions:
+            self._tag_at_home(tag)
+        elif self._regions[-1].tag.name == "internal":
+            self._nested(tag, "internal")
+        elif tag.name == "internal" and self._regions[-1].tag.kind == "open":
+            self._internal_in_body(tag)
+        else:
+            self._nested(tag, "message")
+
+    def _take(self) -> list[Piece]:
+        self._flush()
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def _flush(self) -> None:
+        if text := "".join(self._spoken):
+            self._pieces.append(Said(None, text))
+        self._spoken.clear()
+
+    def _add(self, piece: Piece) -> None:
+        self._flush()
+        self._pieces.append(piece)
+
+    def _text(self, text: str) -> None:
+        if self._regions:
+            self._regions[-1].parts.append(text)
+        else:
+            self._spoken.append(self._home.text(text))
+
+    def _tag_at_home(self, tag: Tag) -> None:
+        if tag.kind == "close":
+            self._text(tag.raw)
+            return
+        if tag.name == "message" and tag.kind != "empty":
+            self._end_stretch()
+        else:
+            self._home.removed()
+        if tag.kind != "empty":
+            self._open(tag)
+
+    def _end_stretch(self) -> None:
+        """An addressed block begins: the bare text behind it is another stretch."""
+        if self._home.begun:
+            self._add(Said(None, "", final=True))
+        self._home = _Home(cut=True)
+
+    def _internal_in_body(self, tag: Tag) -> None:
+        if tag.kind == "open":
+            self._open(tag)
+        elif tag.kind != "empty":
+            self._text(tag.raw)
+
+    def _open(self, tag: Tag) -> None:
+        self._regions.append(_Region(tag, parts=[tag.raw] if tag.kind == "broken" else []))
+        self._lexer.enter()
+
+    def _nested(self, tag: Tag, name: str) -> None:
+        """A tag inside a region that it is text of, unless it closes the region."""
+        region = self._regions[-1]
+        if tag.name == name:
+            region.depth += {"open": 1, "close": -1}.get(tag.kind, 0)
+            region.nests = region.nests or tag.kind != "close"
+        if region.depth or region.tag.kind == "broken":
+            region.parts.append(tag.raw)
+        if not region.depth:
+            self._lexer.leave()
+            self._close(self._regions.pop())
+
+    # ------------------------------------------------------------ regions
+
+    def _close(self, region: _Region) -> None:
+        tag, text = region.tag, region.text
+        if tag.kind == "broken":
+            self._problem("unreadable", f'{tag.why}; write <message to="name">text</message>', text, region.files)
+        elif tag.name == "internal":
+            self._add(Internal(text))
+        elif not (body := _body(text)) and not region.files:
+            return
+        elif (name := match_name(tag.to, self._names)) is None:
+            self._problem("unknown", self._nobody(tag.to), body, region.files)
+        else:
+            if body:
+                self._add(Said(name, body, final=True))
+            for file in region.files:
+                self._add(Handed(name, file))
+
+    def _unclosed(self, region: _Region) -> None:
+        tag = region.tag
+        if tag.kind == "broken":
+            self._close(region)
+        elif tag.name == "internal" and self._regions:
+            self._add(Internal(region.text))
+        elif (text := _body(region.text)) or region.files:
+            name = match_name(tag.to, self._names) if tag.name == "message" and not region.nests else None
+            why = f"{_short(tag.raw)} was never closed with </{tag.name}>"
+            self._problem("unclosed", why, text, region.files, name)
+
+    def _problem(
+        self,
+        kind: Literal["unknown", "unclosed", "unreadable"],
+        reason: str,
+        text: str,
+        files: Sequence[Any],
+        to: str | None = None,
+    ) -> None:
+        if files:
+            reason += "; a file stood in it" if len(files) == 1 else f"; {len(files)} files stood in it"
+        self._add(Problem(kind, reason, text, self._names, to, tuple(files)))
+
+    def _nobody(self, to: str) -> str:
+        near = [repr(name) for name in self._names if _folded(name) == _folded(to)]
+        hint = f" (more than one is: {', '.join(near)})" if near else ""
+        return f"no destination is called {_short(to)!r}{hint}"
+
+
+class _Home:
+    """The text that goes home, and the white space in it that may turn out to be padding."""
+
+    def __init__(self, cut: bool = False) -> None:
+        self.begun = False  # something visible was passed on
+        self._cut = cut  # markup was removed since
+        self._gap: list[str] = []
+
+    def text(self, text: str) -> str:
+        if self.begun and not self._cut:
+            return text
+        if not text or text.isspace():
+            self._gap.append(text)
+            return ""
+        text = "".join(self._gap) + text
+        if self._cut and not self.begun:
+            text = _lead_off(text)
+        self.begun, self._cut, self._gap = True, False, []
+        return text
+
+    def removed(self) -> None:
+        self._cut = True
+
+    def end(self) -> str:
+        return "" if self._cut else "".join(self._gap)
+
+
+def match_name(wanted: str, names: Collection[str]) -> str | None:
+    """Which of the names is meant: this very one, or the only one in other letters; no name at all means home.
+
+    Tools and blocks read names alike by this. None: nobody is called so, or more than one are.
+    """
+    wanted = wanted.strip() or HOME
+    if wanted in names:
+        return wanted
+    same = [name for name in names if _folded(name) == _folded(wanted)]
+    return same[0] if len(same) == 1 else None
+
+
+def _folded(name: str) -> str:
+    return nfc(name.strip()).casefold()
+
+
+def unpadded(body: str) -> str:
+    """A body without its padding."""
+    return _lead_off(body.rstrip())
+
+
+def _body(text: str) -> str:
+    """What is said by the text between two tags: "" if it shows nothing."""
+    return "" if is_blank(body := unpadded(text)) else body
+
+
+def _lead_off(text: str) -> str:
+    bare = text.lstrip()
+    lead = text[: len(text) - len(bare)]
+    indentation = lead[lead.rfind("\n") + 1 :] if "\n" in lead else ""
+    return indentation + bare
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,1 @@
+"""Pure calculations with time: schedules, wall times, pauses between attempts. No clock."""
