@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from mail import Mail
 
-from semel.channels.email.threads import address, hashed
+from semel.channels.email.address import address, hashed
 from semel.gateway.ports import Safety
 from semel.testing.conformance import Front, Rig, TcpFront
 

@@ -7,7 +7,7 @@ from email.policy import SMTP
 from typing import Any
 
 from semel.channels.email import EmailSettings
-from semel.channels.email.letter import Letter, read
+from semel.channels.email.parse import Letter, read
 
 PASSED = "mx.example.org; dmarc=pass header.from=people.org"
 

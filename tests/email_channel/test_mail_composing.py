@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from letters import settings
 
 from semel.channels.email.compose import Answered, answered, compose
-from semel.channels.email.letter import base_subject
+from semel.channels.email.parse import base_subject
 from semel.gateway.ports import Answers, Op, Rejected
 from semel.text.visible import visible
 

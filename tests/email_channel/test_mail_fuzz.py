@@ -9,9 +9,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from letters import PASSED, heard, raw, settings
 
-from semel.channels.email.html_in import readable
-from semel.channels.email.letter import Letter, read
-from semel.channels.email.threads import place
+from semel.channels.email.address import place
+from semel.channels.email.html_to_text import readable
+from semel.channels.email.parse import Letter, read
 from semel.law.identity import check_event_key
 
 HEADERS = (

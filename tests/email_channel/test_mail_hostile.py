@@ -10,7 +10,7 @@ from imap_script import imap
 from letters import heard, mail, raw
 from test_mail_line import channel, running
 
-from semel.channels.email.watch import FIRST
+from semel.channels.email.receive import FIRST
 from semel.testing.inbox import KeptInbox
 
 

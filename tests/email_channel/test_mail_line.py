@@ -16,7 +16,7 @@ import pytest
 from imap_script import DROP, HANG, imap
 from letters import mail, settings
 
-from semel.channels.email import line, make, watch
+from semel.channels.email import make, receive, transport
 from semel.gateway.ports import Channel, Denied, Offline, Op, Unknown
 from semel.testing.inbox import KeptInbox
 
@@ -28,7 +28,7 @@ def channel(port: int, **more: Any) -> Channel:
 
 @pytest.fixture(autouse=True)
 def short_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "GOODBYE", 0.2)
+    monkeypatch.setattr(transport, "GOODBYE", 0.2)
 
 
 @contextlib.asynccontextmanager
@@ -105,7 +105,7 @@ async def test_news_that_come_while_another_mail_is_fetched_are_not_missed(tmp_p
 async def test_a_server_that_tells_of_nothing_all_the_time_is_not_asked_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "PAUSE", 0.2)
+    monkeypatch.setattr(receive, "PAUSE", 0.2)
     inbox = KeptInbox(tmp_path)
     nothing = "+ go on\r\n* OK still here\r\n{tag} OK done"
     async with imap(steps={"IDLE": nothing, "": "* OK what"}) as server, running(channel(server.port), inbox):
@@ -222,8 +222,8 @@ async def test_a_mail_that_the_server_never_gives_out_is_left_behind_after_three
 async def test_a_mail_whose_answer_has_no_end_is_left_behind_after_three_runs(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "BESIDE", 200_000)
-    monkeypatch.setattr(line, "SLOWEST", 1e9)
+    monkeypatch.setattr(transport, "BESIDE", 200_000)
+    monkeypatch.setattr(transport, "SLOWEST", 1e9)
     inbox = KeptInbox(tmp_path, json.dumps({"uidvalidity": 7, "uid": 0, "since": 0}))
     async with imap(mails=[b"x" * 100, bytes(mail())], endless=how) as server:
         one = channel(server.port, timeout=0.2 if how == "slow" else 5.0)

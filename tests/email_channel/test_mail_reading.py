@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from letters import heard, mail, raw, settings
 
-from semel.channels.email.letter import Letter, read
-from semel.channels.email.mime import TEXT_MOST
+from semel.channels.email.parse import Letter, read
+from semel.channels.email.parse_body import TEXT_MOST
 
 OURS = "<semel.0f9a.1f0c9a1e52d4b687@example.org>"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from letters import PASSED, heard, mail
 
-from semel.channels.email.trust import parse
+from semel.channels.email.sender_trust import parse
 
 HERS = "ada@people.org"
 

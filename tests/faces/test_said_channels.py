@@ -17,7 +17,7 @@ from semel.channels.email.compose import compose
 from semel.channels.email.settings import EmailSettings
 from semel.channels.matrix.render import render as matrix
 from semel.channels.telegram.render import render as telegram
-from semel.channels.xmpp.styling import styled
+from semel.channels.xmpp.render import styled
 from semel.channels.xmpp.xml import clean
 from semel.gateway.ports import Op
 

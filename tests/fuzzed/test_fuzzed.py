@@ -16,11 +16,11 @@ from proof.fuzz.engine import load
 from proof.fuzz.gate import HOST, Gate
 from proof.fuzz.house import House
 from proof.fuzz.targets import names
-from semel.channels.email.dress import page
+from semel.channels.email.render import page
 from semel.channels.matrix.render import render
-from semel.channels.matrix.wire import Reply, parse, room_path, settle
-from semel.channels.telegram.api import reply_of
-from semel.channels.telegram.outcome import receipt_of
+from semel.channels.matrix.transport import Reply, parse, room_path, settle
+from semel.channels.telegram.receipts import receipt_of
+from semel.channels.telegram.transport import reply_of
 from semel.faces.config.load import load as load_config
 from semel.faces.config.problems import ConfigError
 from semel.faces.http import serve

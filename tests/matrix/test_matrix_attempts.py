@@ -10,7 +10,7 @@ import pytest
 from matrix_double import DROP, HANG, Double, Said, answer, refusal
 
 from semel.channels.matrix import MatrixSettings, make
-from semel.channels.matrix.direct import alias_of
+from semel.channels.matrix.direct_rooms import alias_of
 from semel.gateway.ports import Channel, NotSent, Op, Receipt, Rejected, Unknown
 
 ROOM = "!room:test"

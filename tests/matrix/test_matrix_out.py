@@ -183,7 +183,7 @@ async def test_a_person_who_left_is_asked_in_again(house: House) -> None:
 
 
 async def test_an_alias_that_somebody_else_took_first_is_passed_over(house: House) -> None:
-    from semel.channels.matrix.direct import alias_of
+    from semel.channels.matrix.direct_rooms import alias_of
 
     trap = await house.bob.create_room(
         invite=[house.bot.name, house.alice.name], room_alias_name=alias_of(house.bot.id, house.alice.id, 0)

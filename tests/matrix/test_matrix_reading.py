@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.channels.matrix.account import Me
-from semel.channels.matrix.places import LONGEST, Place, place_of
-from semel.channels.matrix.reading import Draft, read
+from semel.channels.matrix.address import LONGEST, Place, place_of
+from semel.channels.matrix.message_text import understand, without_fallback
+from semel.channels.matrix.parse import Draft, read
 from semel.channels.matrix.rooms import Room
-from semel.channels.matrix.said import understand, without_fallback
 from semel.law.identity import check_event_key, escape_address, unescape_address
 
 ME = Me("@bot:test", "SEMEL", "secret-token")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.channels.matrix import content, pictures
+from semel.channels.matrix import event_content, image_info
 from semel.channels.matrix.render import ATTRIBUTES, TAGS, render
-from semel.channels.matrix.wire import dump
+from semel.channels.matrix.transport import dump
 from semel.gateway.ports import Op
 
 
@@ -56,9 +56,9 @@ def test_a_person_who_is_named_is_notified_and_nobody_else() -> None:
     rendered = render("ask @ada:example.org, `@not:me.org` or mail a@b:c; @room [x](https://matrix.to/#/@bob:b.org)")
     assert rendered.mentions == ("@ada:example.org", "@bob:b.org")
     assert '<a href="https://matrix.to/#/@ada:example.org">@ada:example.org</a>,' in (rendered.html or "")
-    told = content.message(post("hello @ada:example.org"), "m.text", None)
+    told = event_content.message(post("hello @ada:example.org"), "m.text", None)
     assert told["m.mentions"] == {"user_ids": ["@ada:example.org"]}
-    assert content.message(post("@room"), "m.text", None)["m.mentions"] == {}
+    assert event_content.message(post("@room"), "m.text", None)["m.mentions"] == {}
 
 
 def test_characters_that_no_client_shows_are_seen_as_pictures() -> None:
@@ -77,26 +77,34 @@ def test_nothing_but_the_allowed_tags_comes_out(text: str) -> None:
 @given(st.text(alphabet=st.sampled_from('*a"\n\\<ü|`# '), min_size=1, max_size=60))
 def test_every_part_fits_into_an_event(piece: str) -> None:
     text = (piece * 2000)[:2000]
-    made, changed = content.message(post(text), "m.text", None), content.edit(post(text, target="$e"), "m.text")
-    assert len(dump(made)) <= content.ROOM_FOR and len(dump(changed)) <= content.ROOM_FOR
+    made, changed = (
+        event_content.message(post(text), "m.text", None),
+        event_content.edit(post(text, target="$e"), "m.text"),
+    )
+    assert len(dump(made)) <= event_content.ROOM_FOR and len(dump(changed)) <= event_content.ROOM_FOR
     assert made["body"] == changed["m.new_content"]["body"] == text
 
 
 @pytest.mark.parametrize("piece", ["*a* ", '"', "ü"])
 def test_what_is_too_long_for_its_formatting_goes_plain_and_whole(piece: str) -> None:
-    text = (piece * content.LONGEST).encode()[: content.LONGEST].decode(errors="ignore")
-    made, changed = content.message(post(text), "m.text", None), content.edit(post(text, target="$e"), "m.text")
-    assert len(dump(made)) <= content.ROOM_FOR and len(dump(changed)) <= content.ROOM_FOR
+    text = (piece * event_content.LONGEST).encode()[: event_content.LONGEST].decode(errors="ignore")
+    made, changed = (
+        event_content.message(post(text), "m.text", None),
+        event_content.edit(post(text, target="$e"), "m.text"),
+    )
+    assert len(dump(made)) <= event_content.ROOM_FOR and len(dump(changed)) <= event_content.ROOM_FOR
     assert made["body"] == changed["m.new_content"]["body"] == text
 
 
 def test_a_deliberate_repeat_says_that_it_is_one() -> None:
-    assert content.message(post("hello", marked=True), "m.text", None)["body"] == "(repeat) hello"
-    assert content.file(post("", marked=True), "m.file", "a.txt", "mxc://a/b", {}, None)["body"] == "(repeat) a.txt"
+    assert event_content.message(post("hello", marked=True), "m.text", None)["body"] == "(repeat) hello"
+    assert (
+        event_content.file(post("", marked=True), "m.file", "a.txt", "mxc://a/b", {}, None)["body"] == "(repeat) a.txt"
+    )
 
 
 def test_a_file_without_a_caption_is_called_by_its_name() -> None:
-    made = content.file(post(" "), "m.file", "a *b*.txt", "mxc://a/b", {"size": 1}, {"rel_type": "m.thread"})
+    made = event_content.file(post(" "), "m.file", "a *b*.txt", "mxc://a/b", {"size": 1}, {"rel_type": "m.thread"})
     assert (made["body"], made["filename"], made["info"]) == ("a *b*.txt", "a *b*.txt", {"size": 1})
     assert "formatted_body" not in made and made["m.relates_to"] == {"rel_type": "m.thread"}
 
@@ -113,18 +121,18 @@ PICTURES = {
 
 @pytest.mark.parametrize("data", PICTURES)
 def test_a_picture_knows_its_size(data: bytes) -> None:
-    assert pictures.dimensions(data) == PICTURES[data]
+    assert image_info.dimensions(data) == PICTURES[data]
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=60), st.sampled_from(list(PICTURES)), st.integers(0, 40))
 def test_what_is_no_picture_has_no_size_and_no_error(noise: bytes, head: bytes, cut: int) -> None:
     for data in (noise, head[:cut], head[:cut] + noise):
-        size = pictures.dimensions(data)
+        size = image_info.dimensions(data)
         assert size is None or len(size) == 2
 
 
 def test_a_file_is_shown_as_what_it_is() -> None:
     kinds = {"image/png": "m.image", "audio/ogg": "m.audio", "video/mp4": "m.video", "text/plain": "m.file"}
-    assert {mime: pictures.kind_of(mime) for mime in kinds} == kinds
-    assert pictures.kind_of("image/svg+xml") == "m.file", "a picture that may hold a program"
+    assert {mime: image_info.kind_of(mime) for mime in kinds} == kinds
+    assert image_info.kind_of("image/svg+xml") == "m.file", "a picture that may hold a program"

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from matrix_double import DROP, HANG, Double, Request, Said, answer, refusal
 
-from semel.channels.matrix import MatrixSettings, gaps, hearing, invitations, media
+from semel.channels.matrix import MatrixSettings, downloads, gaps, invitations, resolve_events
 from semel.channels.matrix.channel import MatrixChannel
 from semel.channels.matrix.rooms import FRESH, Room, Rooms
 from semel.gateway.ports import Denied, Kept, Missing, Offline, Op
@@ -193,8 +193,8 @@ async def test_an_event_that_we_fail_over_stops_nothing(tmp_path: Path, monkeypa
             raise ZeroDivisionError
         return real(event, room, me)
 
-    real = hearing.read
-    monkeypatch.setattr(hearing, "read", read)
+    real = resolve_events.read
+    monkeypatch.setattr(resolve_events, "read", read)
     inbox = KeptInbox(tmp_path, AT)
     async with Double() as server:
         server.on("GET", "/sync", told("s2", said("$1"), said("$2", "next")), HANG)
@@ -246,7 +246,7 @@ FILE = {"msgtype": "m.file", "body": "a.txt", "url": "mxc://test/1"}
 async def test_a_file_is_fetched_with_patience_or_named_as_missing(
     new: list[Said], old: Said | None, why: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(media, "_WAIT", 0.01)
+    monkeypatch.setattr(downloads, "_WAIT", 0.01)
     inbox = KeptInbox(tmp_path, AT)
     async with Double() as server:
         server.on("GET", "/_matrix/client/v1/media/download/test/1", *new)

@@ -21,7 +21,7 @@ from test_xmpp_hearing import EMPTY, chat, running
 from wire_server import WireServer
 
 from semel.channels.http import post, request
-from semel.channels.matrix import wire
+from semel.channels.matrix import transport
 from semel.channels.matrix.channel import MatrixChannel
 from semel.channels.matrix.settings import MatrixSettings
 from semel.channels.telegram import TelegramChannel, TelegramSettings
@@ -48,7 +48,7 @@ def calls(*names: str) -> list[tuple[str, ast.Call]]:
 def test_no_client_follows_a_redirect_or_takes_a_proxy_from_the_environment() -> None:
     """A public address could lead on to a private one, with our headers; a variable could send all of it elsewhere."""
     made = calls("AsyncClient", "Client", "AsyncHTTPTransport", "HTTPTransport")
-    assert {where for where, _ in made} >= {"channels/http.py", "channels/matrix/wire.py", "faces/client.py"}
+    assert {where for where, _ in made} >= {"channels/http.py", "channels/matrix/transport.py", "faces/client.py"}
     for where, call in made:
         given = {one.arg: one.value for one in call.keywords}
         assert isinstance(told := given.get("trust_env"), ast.Constant) and told.value is False, where
@@ -68,9 +68,9 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
     asks = {where for where, call in calls("stream", "handle_async_request") if where.startswith("channels/")}
     assert asks == {
         "channels/http.py",
-        "channels/matrix/wire.py",
-        "channels/matrix/media.py",  # a path at the homeserver, made of an mxc:// address: two segments, quoted
-        "channels/telegram/api.py",  # a path that the Bot API gave, behind its own address
+        "channels/matrix/transport.py",
+        "channels/matrix/downloads.py",  # a path at the homeserver, made of an mxc:// address: two segments, quoted
+        "channels/telegram/transport.py",  # a path that the Bot API gave, behind its own address
     }
     users = {
         str(path.relative_to(ROOT))
@@ -79,8 +79,8 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
     }
     assert users == {
         "channels/webhook.py",  # its setting `url`
-        "channels/matrix/wire.py",  # its setting `homeserver`, and paths below it
-        "channels/telegram/api.py",  # its setting `api`, and paths below it
+        "channels/matrix/transport.py",  # its setting `homeserver`, and paths below it
+        "channels/telegram/transport.py",  # its setting `api`, and paths below it
         "channels/xmpp/files.py",  # the account's own server, and links that known people send: public addresses only
     }
 
@@ -156,13 +156,13 @@ async def test_an_answer_is_read_up_to_its_bound_and_is_never_unpacked() -> None
 
 
 @asynccontextmanager
-async def link(way: Any) -> AsyncIterator[tuple[wire.Link, Any]]:
-    async with serve(way) as server, wire.Link.open(server.url.removesuffix("/in"), 10.0) as opened:
+async def link(way: Any) -> AsyncIterator[tuple[transport.Link, Any]]:
+    async with serve(way) as server, transport.Link.open(server.url.removesuffix("/in"), 10.0) as opened:
         yield opened, server
 
 
 async def test_a_homeserver_does_not_fill_the_memory_with_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "NEWS", 1_000_000)
+    monkeypatch.setattr(transport, "NEWS", 1_000_000)
     packed = zlib.compressobj(wbits=31)
     bomb = packed.compress(b'{"a": "' + b"x" * 30_000_000) + packed.flush()
     async with link(answers(200, bomb, content_encoding="gzip")) as (opened, _):

@@ -11,7 +11,7 @@ import pytest
 from telegram_house import ANNA, GROUP, TelegramHouse, telegram
 
 from semel.channels.telegram import TelegramChannel, TelegramSettings
-from semel.channels.telegram.places import Cursor
+from semel.channels.telegram.address import Cursor
 from semel.gateway.ports import Denied, Kept, Missing, NotSent, Offline
 from semel.testing.telegram import TelegramDouble, serve
 from semel.testing.telegram.errors import ApiError

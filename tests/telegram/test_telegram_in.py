@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from telegram_house import ANNA, FORUM, GROUP, TelegramHouse, telegram
 
-from semel.channels.telegram.hear import Us, heard
-from semel.channels.telegram.marked import read
-from semel.channels.telegram.places import Cursor, Place, place
+from semel.channels.telegram.address import Cursor, Place, place
+from semel.channels.telegram.parse import Us, heard
+from semel.channels.telegram.parse_entities import read
 from semel.gateway.ports import Kept, Missing, Person
 from semel.testing.telegram.entities import found_in
 from semel.testing.telegram.text import utf16

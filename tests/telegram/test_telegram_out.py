@@ -70,7 +70,7 @@ async def test_what_telegram_refuses_for_its_formatting_goes_without(
     anna: TelegramHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = lambda text, most: (text, [{"type": "bold", "offset": 0, "length": 99}])  # noqa: E731
-    monkeypatch.setattr("semel.channels.telegram.calls.render", wrong)
+    monkeypatch.setattr("semel.channels.telegram.send.render", wrong)
     op = anna.op("**x**")
     with pytest.raises(NotSent, match="without formatting") as no:
         await anna.channel.send(op)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from wire_server import Entry, WireServer, entry
 
-from semel.channels.xmpp import XmppChannel, hearing
+from semel.channels.xmpp import XmppChannel, receive
 from semel.channels.xmpp.archive import when
 from semel.gateway.ports import Denied, Offline, Op, Person, Unknown
 from semel.testing.inbox import KeptInbox
@@ -447,8 +447,8 @@ async def test_what_nobody_foresaw_is_kept_and_the_line_goes_on(
             raise RecursionError("too deep")
         return real(message, *args)
 
-    real = hearing.read
-    monkeypatch.setattr(hearing, "read", broken)
+    real = receive.read
+    monkeypatch.setattr(receive, "read", broken)
     async with WireServer(archive=[chat("a1", "bad", written="w1"), chat("a2", "good")]) as server:
         inbox = KeptInbox(tmp_path, EMPTY)
         async with running(server.channel(), inbox):

@@ -9,7 +9,7 @@ import pytest
 from test_xmpp_hearing import EMPTY, chat, running
 from wire_server import WireServer
 
-from semel.channels.xmpp import hearing, notes, stream
+from semel.channels.xmpp import incoming, receive, transport
 from semel.gateway.ports import Missing, Offline
 from semel.testing.inbox import KeptInbox
 
@@ -34,7 +34,7 @@ async def test_a_mistake_over_one_message_quarantines_it_alone(tmp_path: Path, m
     async def broken(*given: Any) -> None:
         raise TypeError("nobody thought of that")
 
-    monkeypatch.setattr(notes, "fetch", broken)
+    monkeypatch.setattr(incoming, "fetch", broken)
     archive = [chat("a1", "before"), chat("a2", "look", linked("https://example.org/a")), chat("a3", "behind")]
     async with WireServer(archive=archive) as server:
         inbox = KeptInbox(tmp_path, EMPTY)
@@ -49,7 +49,7 @@ async def test_a_stanza_without_an_end_ends_the_connection_and_is_not_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its server goes against its own limits: the channel is offline, with the reason, and connects anew later."""
-    monkeypatch.setattr(stream, "MAX_STANZA_BYTES", 200_000)
+    monkeypatch.setattr(transport, "MAX_STANZA_BYTES", 200_000)
     archive = [chat("a1", "x" * 150_000), chat("a2", "y" * 150_000)]
     async with WireServer(archive=archive) as server:
         inbox = KeptInbox(tmp_path, EMPTY)
@@ -64,7 +64,7 @@ async def test_an_archive_id_that_the_sender_made_up_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prosody 0.12 leaves it in the message that it hands over, before its own."""
-    monkeypatch.setattr(hearing, "LATE", (0.0,))
+    monkeypatch.setattr(receive, "LATE", (0.0,))
     made_up = "<stanza-id xmlns='urn:xmpp:sid:0' by='bot@localhost' id='made-up'/>"
     async with WireServer() as server:
         inbox = KeptInbox(tmp_path, EMPTY)

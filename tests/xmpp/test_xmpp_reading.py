@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 
 from semel.channels.xmpp.cursor import OWN, Cursor, Mark
-from semel.channels.xmpp.reading import Note, read
+from semel.channels.xmpp.parse import Note, read
 from semel.channels.xmpp.rooms import Occupant, Room
 from semel.gateway.ports import Person
 

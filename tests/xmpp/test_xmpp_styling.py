@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.channels.xmpp.styling import styled
+from semel.channels.xmpp.render import styled
 
 EXAMPLES = [
     ("plain text", "plain text"),

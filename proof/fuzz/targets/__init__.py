@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 READS: dict[str, tuple[str, ...]] = {
-    "acp": ("semel.agents.acp", "semel.gateway.turns.permissions", "semel.law.permission_questions", "semel.acp_stream",
-        "semel.text.wellformed"),
-    "answers": ("semel.channels.telegram.api", "semel.channels.telegram.outcome", "semel.channels.matrix.wire",
-        "semel.channels.webhook"),
+    "acp": (
+        "semel.agents.acp", "semel.gateway.turns.permissions", "semel.law.permission_questions", "semel.acp_stream",
+        "semel.text.wellformed",
+    ),
+    "answers": (
+        "semel.channels.telegram.transport", "semel.channels.telegram.receipts",
+        "semel.channels.matrix.transport", "semel.channels.webhook",
+    ),
     "closing": ("semel.law",),
     "config": ("semel.faces.config", "semel.channels", "semel.timing.schedule", "semel.timing.walltime"),
     "email": ("semel.channels.email", "semel.gateway.inbound.channel_inbox", "semel.law.access"),

@@ -10,9 +10,9 @@ from typing import Any
 
 from proof.fuzz.source import Source, given
 from semel.channels.http import Answer
-from semel.channels.matrix.wire import Refusal, Reply, offline, parse, settle
-from semel.channels.telegram.api import reply_of
-from semel.channels.telegram.outcome import Caption, Moved, Plain, receipt_of
+from semel.channels.matrix.transport import Refusal, Reply, offline, parse, settle
+from semel.channels.telegram.receipts import Caption, Moved, Plain, receipt_of
+from semel.channels.telegram.transport import reply_of
 from semel.channels.webhook import outcome
 from semel.gateway.ports import NotSent, Offline, Op, Receipt, Rejected, Unknown
 

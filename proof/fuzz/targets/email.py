@@ -12,10 +12,10 @@ from typing import Any
 
 from proof.fuzz.house import House
 from proof.fuzz.source import Source
-from semel.channels.email import threads
-from semel.channels.email.letter import read
+from semel.channels.email import address
+from semel.channels.email.parse import read
+from semel.channels.email.receive import Cursor, Watch
 from semel.channels.email.settings import EmailSettings
-from semel.channels.email.watch import Cursor, Watch
 
 SETTINGS = EmailSettings("bot@example.org", "imap.example.org", "smtp.example.org", "secret", authserv="mx.example.org")
 KINDS = {"message", "echo", "bounce", "failed", "unreadable"}
@@ -63,9 +63,9 @@ def one(data: bytes) -> None:
     json.dumps(dict(letter.data))
     if letter.kind == "message":
         assert letter.sender is not None and letter.address
-        assert threads.place(letter.address.removeprefix(threads.UNVERIFIED)) is not None, "nobody can answer there"
+        assert address.place(letter.address.removeprefix(address.UNVERIFIED)) is not None, "nobody can answer there"
         proved = letter.data["verified"] is not False
-        assert proved == (not letter.sender.id.startswith(threads.UNVERIFIED))
+        assert proved == (not letter.sender.id.startswith(address.UNVERIFIED))
         assert not proved or b"mx.example.org" in raw.lower(), "proved by nobody"
     inbox = _house.fresh()
     told = _house.run(_put(letter, inbox))

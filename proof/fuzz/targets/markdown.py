@@ -15,18 +15,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 from proof.fuzz.source import Source
-from semel.channels.email import dress
+from semel.channels.email import render
 from semel.channels.email.compose import _text, compose
-from semel.channels.email.letter import read
+from semel.channels.email.parse import read
 from semel.channels.email.settings import EmailSettings
-from semel.channels.matrix import content as matrix_content
+from semel.channels.matrix import event_content as matrix_content
 from semel.channels.matrix.render import ATTRIBUTES, SCHEMES, TAGS
 from semel.channels.matrix.render import render as matrix
-from semel.channels.telegram.calls import CAPTION, TEXT, call_of
 from semel.channels.telegram.render import render as telegram
+from semel.channels.telegram.send import CAPTION, TEXT, call_of
 from semel.channels.webhook import payload
 from semel.channels.xmpp import stanzas
-from semel.channels.xmpp.styling import styled
+from semel.channels.xmpp.render import styled
 from semel.channels.xmpp.xml import clean
 from semel.faces.documents.markdown import kept_in
 from semel.faces.http import markdown as page
@@ -134,11 +134,11 @@ def _mail(text: str, source: Source) -> None:
     said = decoded.decode("utf-8").replace("\r\n", "\n")
     assert said.rstrip("\n") == _text(_op(text, "")).rstrip("\n"), "the mail says something else"
     assert read(raw, MAIL).kind == "echo", "our own mail is not known again"
-    html = dress.page(text.encode("utf-8", "replace").decode())
+    html = render.page(text.encode("utf-8", "replace").decode())
     if html is not None:
         _inactive(
             html.partition("<body>")[2],
-            dress._TAGS | {"body", "html"},
+            render._TAGS | {"body", "html"},
             {"http", "https", "mailto", "tel", "xmpp", "matrix", ""},
         )
 

@@ -14,16 +14,16 @@ import httpx2
 from proof.fuzz.house import House
 from proof.fuzz.source import Source, given, plain
 from semel.channels.matrix.account import Account, Me
+from semel.channels.matrix.address import place_of
 from semel.channels.matrix.cursor import Cursor
-from semel.channels.matrix.hearing import Hearing
+from semel.channels.matrix.downloads import Fetcher
 from semel.channels.matrix.invitations import Invitations
-from semel.channels.matrix.media import Fetcher
-from semel.channels.matrix.places import place_of
-from semel.channels.matrix.reader import Reader
+from semel.channels.matrix.read_client import Reader
+from semel.channels.matrix.receive import Sync
+from semel.channels.matrix.resolve_events import Hearing
 from semel.channels.matrix.rooms import Rooms
 from semel.channels.matrix.settings import MatrixSettings
-from semel.channels.matrix.sync import Sync
-from semel.channels.matrix.wire import Json, Reply, parse, query
+from semel.channels.matrix.transport import Json, Reply, parse, query
 
 ME = Me("@bot:x.y", "SEMEL", "token")
 ROOM = "!room:x.y"

@@ -10,11 +10,12 @@ from typing import Any
 
 from proof.fuzz.house import House
 from proof.fuzz.source import Source, given
-from semel.channels.telegram.api import reply_of
-from semel.channels.telegram.channel import _ID, TelegramChannel, _checked
-from semel.channels.telegram.marked import Us
-from semel.channels.telegram.places import Cursor
+from semel.channels.telegram.address import Cursor
+from semel.channels.telegram.channel import TelegramChannel
+from semel.channels.telegram.parse_entities import Us
+from semel.channels.telegram.receive import _ID, _checked
 from semel.channels.telegram.settings import TelegramSettings
+from semel.channels.telegram.transport import reply_of
 from semel.gateway.ports import Offline
 
 US = Us(4242, "semel_bot")
@@ -72,7 +73,7 @@ def one(data: bytes) -> None:
     else:
         return
     inbox = _house.fresh()
-    _house.run(channel._put(updates, US, inbox, cursor))
+    _house.run(channel._receiver._put(updates, US, inbox, cursor))
     heard = _house.check()
     assert len(inbox.puts) >= 1 and inbox.puts[-1][1] == cursor.text(), "the offset is not behind what was put"
     assert Cursor.read(cursor.text()) == cursor, "the cursor is not read as it was written"

@@ -13,9 +13,9 @@ from typing import Any
 import typer
 
 from proof.fuzz.source import Source
-from semel.channels.email.headers import date
+from semel.channels.email.parse_headers import date
 from semel.channels.http import retry_after
-from semel.channels.matrix.wire import retry_after as matrix_wait
+from semel.channels.matrix.transport import retry_after as matrix_wait
 from semel.channels.xmpp.archive import when
 from semel.faces.cli.archive import _moment
 from semel.faces.config.values import seconds, size

@@ -12,11 +12,11 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser, fromstring
 from proof.fuzz.house import House
 from proof.fuzz.source import WORDS, Source
 from semel.channels.xmpp.archive import _page, when
-from semel.channels.xmpp.book import Book
 from semel.channels.xmpp.cursor import Cursor
-from semel.channels.xmpp.hearing import Hearing
-from semel.channels.xmpp.lookup import Lookup
-from semel.channels.xmpp.notes import Teller
+from semel.channels.xmpp.incoming import Teller
+from semel.channels.xmpp.message_ids import Book
+from semel.channels.xmpp.message_lookup import Lookup
+from semel.channels.xmpp.receive import Hearing
 from semel.channels.xmpp.rooms import Occupant, Room
 from semel.channels.xmpp.session import Session
 from semel.channels.xmpp.settings import XmppSettings

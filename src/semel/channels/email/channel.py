@@ -14,14 +14,15 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from semel.channels.email import mailbox, threads
+from semel.channels.email import address as threads
+from semel.channels.email import imap_queries
 from semel.channels.email.compose import Answered, answered, compose
-from semel.channels.email.headers import Mail, folded, ids, line, text
-from semel.channels.email.letter import Letter, key_of, references_of
-from semel.channels.email.line import Line, MailBox, dial, finish
+from semel.channels.email.parse import Letter, key_of, references_of
+from semel.channels.email.parse_headers import Mail, folded, ids, line, text
+from semel.channels.email.receive import Watch
+from semel.channels.email.send import hand_over, longest
 from semel.channels.email.settings import EmailSettings
-from semel.channels.email.smtp import hand_over, longest
-from semel.channels.email.watch import Watch
+from semel.channels.email.transport import Line, MailBox, dial, finish
 from semel.channels.markdown import MOST
 from semel.gateway.ports import Caps, Denied, Inbox, Offline, Op, Receipt, Rejected, Safety, Unknown
 
@@ -168,14 +169,14 @@ class EmailChannel:
 
 def _find(box: MailBox, settings: EmailSettings, places: list[str], id: str, since: float) -> str | None:
     """In the thread. Raises Denied where it can prove nothing."""
-    if settings.proof == "sent" and not settings.sent and not mailbox.special(box, ("\\sent", "\\all")):
+    if settings.proof == "sent" and not settings.sent and not imap_queries.special(box, ("\\sent", "\\all")):
         raise Denied(f"{settings.imap} does not say which mailbox holds sent mail: set sent to its name")
-    return mailbox.find(box, places, id, since)
+    return imap_queries.find(box, places, id, since)
 
 
 def _newest_of(box: MailBox, settings: EmailSettings, to: threads.Place) -> Answered | None:
     """In the thread. The newest mail of that person in that thread."""
-    for raw in mailbox.newest_headers(box, settings.mailbox, to.recipient, SEARCHED):
+    for raw in imap_queries.newest_headers(box, settings.mailbox, to.recipient, SEARCHED):
         mail: Mail = email.message_from_bytes(raw)
         references = references_of(mail)
         if threads.conversation(key_of(mail, raw), references, settings.domain) == to.thread and ids(

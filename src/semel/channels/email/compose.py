@@ -23,10 +23,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from semel.channels.email import threads
-from semel.channels.email.dress import page
-from semel.channels.email.letter import base_subject
-from semel.channels.email.mime import file_name
+from semel.channels.email import address as threads
+from semel.channels.email.parse import base_subject
+from semel.channels.email.parse_body import file_name
+from semel.channels.email.render import page
 from semel.channels.email.settings import EmailSettings
 from semel.channels.words import REPEAT
 from semel.gateway.ports import Answers, Op, Rejected

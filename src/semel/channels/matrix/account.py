@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from semel.channels.matrix.settings import MatrixSettings
-from semel.channels.matrix.wire import CLIENT, LATER, Json, Reply, once
+from semel.channels.matrix.transport import CLIENT, LATER, Json, Reply, once
 from semel.gateway.ports import Denied, NotSent, Offline, Unknown
 
 _log = logging.getLogger("semel.channels.matrix")

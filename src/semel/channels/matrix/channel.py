@@ -6,19 +6,19 @@ import logging
 
 from semel.channels.http import CONNECT
 from semel.channels.matrix.account import Account
-from semel.channels.matrix.content import LONGEST
 from semel.channels.matrix.cursor import Cursor
-from semel.channels.matrix.finding import find
-from semel.channels.matrix.hearing import Hearing
+from semel.channels.matrix.downloads import Fetcher
+from semel.channels.matrix.event_content import LONGEST
+from semel.channels.matrix.find_sent import find
 from semel.channels.matrix.invitations import Invitations
-from semel.channels.matrix.media import Fetcher
-from semel.channels.matrix.reader import Reader
+from semel.channels.matrix.read_client import Reader
+from semel.channels.matrix.receive import Sync
+from semel.channels.matrix.resolve_events import Hearing
 from semel.channels.matrix.rooms import Rooms
-from semel.channels.matrix.sending import UPLOAD, Sending, unknown
+from semel.channels.matrix.send import UPLOAD, Sending, unknown
 from semel.channels.matrix.settings import MatrixSettings
-from semel.channels.matrix.sync import Sync
-from semel.channels.matrix.wire import Link
-from semel.channels.matrix.writer import Writer
+from semel.channels.matrix.transport import Link
+from semel.channels.matrix.write_client import Writer
 from semel.gateway.ports import Caps, Inbox, Op, Receipt, Safety
 
 _log = logging.getLogger("semel.channels.matrix")

@@ -15,8 +15,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from semel.channels.matrix.reader import Reader
-from semel.channels.matrix.wire import Json, query, room_path
+from semel.channels.matrix.read_client import Reader
+from semel.channels.matrix.transport import Json, query, room_path
 
 PAGE = 100
 OLDEST = 1000

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from semel.channels.matrix.account import Account
 from semel.channels.matrix.cursor import Invite
-from semel.channels.matrix.wire import LATER, Json, once, room_path
+from semel.channels.matrix.transport import LATER, Json, once, room_path
 from semel.gateway.ports import Inbox, NotSent, Offline, Person, Unknown
 
 _log = logging.getLogger("semel.channels.matrix")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.channels.matrix.reader import Reader
-from semel.channels.matrix.wire import Json, room_path
+from semel.channels.matrix.read_client import Reader
+from semel.channels.matrix.transport import Json, room_path
 
 FRESH = 40.0
 """Seconds after an answer to /sync, which comes at least every 30 s, for which what it told counts as the present."""

@@ -19,7 +19,7 @@ from typing import Any
 from markdown_it.token import Token
 
 from semel.channels.markdown import MOST, parse
-from semel.channels.telegram.runs import Runs, utf16
+from semel.channels.telegram.formatted_text import Runs, utf16
 from semel.channels.telegram.table import drawn
 from semel.text.visible import visible, visible_within
 from semel.text.wellformed import scrub

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from semel.channels.xmpp import stanzas
-from semel.channels.xmpp.book import Book
 from semel.channels.xmpp.files import TRANSFER
-from semel.channels.xmpp.hearing import Hearing
-from semel.channels.xmpp.lobby import Lobby
-from semel.channels.xmpp.notes import Teller
+from semel.channels.xmpp.incoming import Teller
+from semel.channels.xmpp.message_ids import Book
+from semel.channels.xmpp.receive import Hearing
+from semel.channels.xmpp.room_membership import Lobby
+from semel.channels.xmpp.send import Line
 from semel.channels.xmpp.session import LOGIN, Session
 from semel.channels.xmpp.settings import XmppSettings
-from semel.channels.xmpp.speaking import Line
 from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Offline, Op, Receipt, Safety, Unknown
 
 SETTLE = 1.5

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp import jids
+from semel.channels.xmpp import address
 from semel.channels.xmpp.xml import MUC, MUC_USER, OCCUPANT, add, child, every, make
 from semel.gateway.ports import Person
 
@@ -71,7 +71,7 @@ class Room:
 
     def hear(self, presence: Element) -> frozenset[str]:
         """A presence from this room; its status codes ("110": it is our own)."""
-        nick = jids.resource(presence.get("from", ""))
+        nick = address.resource(presence.get("from", ""))
         x = child(presence, "x", MUC_USER)
         item = child(x, "item", MUC_USER) if x is not None else None
         codes = (
@@ -80,7 +80,7 @@ class Room:
         given = child(presence, "occupant-id", OCCUPANT)
         who = Occupant(
             nick,
-            jids.bare(item.get("jid", "")) if item is not None else "",
+            address.bare(item.get("jid", "")) if item is not None else "",
             given.get("id", "") if given is not None and self.vouches else "",
         )
         if presence.get("type") == "unavailable":
@@ -104,7 +104,7 @@ class Room:
 
     def author(self, message: Element, live: Occupant | None) -> Occupant:
         """Who wrote a message; `live` is who had that nick when it came, None where it is only in the archive."""
-        nick = jids.resource(message.get("from", ""))
+        nick = address.resource(message.get("from", ""))
         given = child(message, "occupant-id", OCCUPANT)
         id = given.get("id", "") if given is not None and self.vouches else ""
         jid = self.by_id[id].jid if id in self.by_id else ""
@@ -120,7 +120,7 @@ class Room:
         if not self.open or live is not None:
             return ""
         items = [child(x, "item", MUC_USER) for x in every(message, "x", MUC_USER)]
-        return jids.bare(items[-1].get("jid", "")) if items and items[-1] is not None else ""
+        return address.bare(items[-1].get("jid", "")) if items and items[-1] is not None else ""
 
     def is_own(self, who: Occupant) -> bool:
         """Whether that is us: by occupant-id or real address where there is one, else by nick."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp import jids
+from semel.channels.xmpp import address
 from semel.channels.xmpp.settings import XmppSettings
 from semel.channels.xmpp.xml import (
     CLIENT,
@@ -35,7 +35,7 @@ from semel.channels.xmpp.xml import (
 from semel.gateway.ports import Denied, Offline
 
 if TYPE_CHECKING:
-    from semel.channels.xmpp.stream import Stream
+    from semel.channels.xmpp.transport import Stream
 
 FEATURES = (
     DISCO_INFO, PING, "urn:xmpp:message-correct:0", "urn:xmpp:reactions:0", "urn:xmpp:message-retract:1",
@@ -91,7 +91,7 @@ class Session:
 
     async def open(self) -> None:
         """Connect and log in. Raises Offline, Denied. What was opened is closed again if that fails."""
-        module = await asyncio.to_thread(importlib.import_module, "semel.channels.xmpp.stream")
+        module = await asyncio.to_thread(importlib.import_module, "semel.channels.xmpp.transport")
         self.trust = await asyncio.to_thread(_trust, self.settings)
         context = self.trust or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         jid = f"{self.settings.jid}/{self._resource}" if self._resource else self.settings.jid
@@ -213,11 +213,11 @@ class Session:
     def _may_answer(self, asked: str, source: str) -> bool:
         """Only whom we asked may answer (RFC 6120, 8.1.2.1: our own server may leave its name out)."""
         own = ("", self.jid, self.settings.domain)
-        return source == asked or (asked in own and jids.bare(source) in own)
+        return source == asked or (asked in own and address.bare(source) in own)
 
     def _answer(self, iq: Element) -> None:
         """A request to us: friends may know that we are there, and what we know; nobody may know more."""
-        source = jids.bare(iq.get("from", ""))
+        source = address.bare(iq.get("from", ""))
         friend = source in self.friends or source in ("", self.jid, self.settings.domain)
         reply = make("iq", CLIENT, type_="result", id=iq.get("id", ""), to=iq.get("from", ""))
         if not iq.get("from"):

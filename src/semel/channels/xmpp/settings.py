@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from semel.channels.xmpp import jids
+from semel.channels.xmpp import address
 
 TLS = ("required", "direct", "none")
 
@@ -36,7 +36,7 @@ class XmppSettings:
     def __post_init__(self) -> None:
         if not self.jid:
             raise ValueError('jid is needed: the account to speak as, like jid = "bot@example.org"')
-        object.__setattr__(self, "jid", jids.normal(jids.bare(self.jid), "jid"))
+        object.__setattr__(self, "jid", address.normal(address.bare(self.jid), "jid"))
         if not self.password:
             raise ValueError('password is needed: write password = "env:XMPP_PASSWORD" or "file:PATH"')
         self._check_server()
@@ -63,7 +63,7 @@ class XmppSettings:
             raise ValueError(f"ca_file: there is no file {self.ca_file}")
 
     def _check_rooms(self) -> None:
-        rooms = [jids.normal(room, "a room") for room in self.rooms]
+        rooms = [address.normal(room, "a room") for room in self.rooms]
         if len(set(rooms)) != len(rooms):
             raise ValueError("rooms names a room twice")
         object.__setattr__(self, "rooms", rooms)
@@ -72,12 +72,12 @@ class XmppSettings:
 
     @property
     def domain(self) -> str:
-        return jids.domain(self.jid)
+        return address.domain(self.jid)
 
     @property
     def name(self) -> str:
         """What we are called in rooms."""
-        return self.nick or jids.local(self.jid)
+        return self.nick or address.local(self.jid)
 
 
 def _is_loopback(host: str | None) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from semel.channels.words import REPEAT
-from semel.channels.xmpp.styling import styled
+from semel.channels.xmpp.render import styled
 from semel.channels.xmpp.xml import (
     CLIENT,
     CORRECT,

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from semel.channels.email import threads
-from semel.channels.email.automatic import automatic
-from semel.channels.email.bounce import Bounce, bounce
-from semel.channels.email.headers import Mail, Mailbox, date, folded, ids, line, lines, mailboxes, sender, text
-from semel.channels.email.mime import TEXT_MOST, Attachment, Body, body, clean
-from semel.channels.email.quotes import new_words
+from semel.channels.email import address
+from semel.channels.email.automatic_mail import automatic
+from semel.channels.email.parse_body import TEXT_MOST, Attachment, Body, body, clean
+from semel.channels.email.parse_bounce import Bounce, bounce
+from semel.channels.email.parse_headers import Mail, Mailbox, date, folded, ids, line, lines, mailboxes, sender, text
+from semel.channels.email.quoted_text import new_words
+from semel.channels.email.sender_trust import of_our_server, verified
 from semel.channels.email.settings import EmailSettings
-from semel.channels.email.trust import of_our_server, verified
 from semel.gateway.ports import Person
 from semel.law.access import given_code
 
@@ -73,7 +73,7 @@ def _read(mail: Mail, raw: bytes, settings: EmailSettings, at: float, size: int)
     key = key_of(mail, raw)
     at = at or date(line(mail, "date")) or 0.0
     who = sender(mail)
-    mine = threads.ours(key, settings.domain)
+    mine = address.ours(key, settings.domain)
     if mine and who and who.address == folded(settings.address):
         return Letter("echo", mine.key, at, of=key)
     if who is None:
@@ -109,12 +109,12 @@ class _Sent:
 def _message(sent: _Sent, cut: int | bool) -> Letter:
     settings, references = sent.settings, references_of(sent.mail)
     proof = sent.proof()
-    prefix = "" if proof else threads.UNVERIFIED
+    prefix = "" if proof else address.UNVERIFIED
     subject = text(sent.mail, "subject")[:300]
-    thread = threads.conversation(sent.key, references, settings.domain)
+    thread = address.conversation(sent.key, references, settings.domain)
     to, cc = (mailboxes(lines(sent.mail, name)) for name in ("to", "cc"))
     ours = sent.our_addresses
-    answers_us = any(threads.ours(each, settings.domain) for each in references)
+    answers_us = any(address.ours(each, settings.domain) for each in references)
     found = body(sent.mail, cut=f"the mail has {size_told(cut)}, which is more than is read" if cut else "")
     said = _words(found, subject, settings, is_reply=bool(references), answers_us=answers_us, cut=bool(cut))
     others = list(dict.fromkeys(each.address for each in (*to, *cc) if each.address not in {*ours, sent.who.address}))
@@ -130,7 +130,7 @@ def _message(sent: _Sent, cut: int | bool) -> Letter:
         kind="message",
         key=sent.key,
         at=sent.at,
-        address=prefix + threads.address(sent.who.address, thread),
+        address=prefix + address.address(sent.who.address, thread),
         sender=Person(prefix + sent.who.address, sent.who.name[:200], bot=why is not None),
         text=said if proof or given_code(said) == (None, False) else NO_CODE,
         of=references[-1] if references and len(references[-1]) <= 512 else None,

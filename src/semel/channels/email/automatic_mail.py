@@ -3,7 +3,7 @@ write to each other for ever (RFC 3834)."""
 
 from __future__ import annotations
 
-from semel.channels.email.headers import Mail, line, lines
+from semel.channels.email.parse_headers import Mail, line, lines
 
 _PRECEDENCE = ("bulk", "junk", "list", "auto_reply", "auto-reply")
 _MARKS = ("list-id", "list-unsubscribe", "x-autoreply", "x-autorespond", "x-autorespond-to", "x-loop", "feedback-id")

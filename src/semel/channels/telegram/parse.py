@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.channels.telegram.marked import Us, read
-from semel.channels.telegram.places import Place, first, message_id
-from semel.channels.telegram.words import SERVICE, Wanted, files_of, in_words
+from semel.channels.telegram.address import Place, first, message_id
+from semel.channels.telegram.message_content import SERVICE, Wanted, files_of, in_words
+from semel.channels.telegram.parse_entities import Us, read
 from semel.gateway.ports import Incoming, Person
 
 Json = dict[str, Any]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from semel.channels.matrix.reading import KEY
-from semel.channels.matrix.sending import Sending
-from semel.channels.matrix.wire import query, room_path
-from semel.channels.matrix.writer import Writer
+from semel.channels.matrix.parse import KEY
+from semel.channels.matrix.send import Sending
+from semel.channels.matrix.transport import query, room_path
+from semel.channels.matrix.write_client import Writer
 from semel.gateway.ports import Op, Receipt, Unknown
 
 CLOCK = 600.0

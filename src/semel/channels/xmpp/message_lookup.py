@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from semel.channels.xmpp.archive import Archive, Item, NotToTheEnd
-from semel.channels.xmpp.book import OURS, Book, Written
-from semel.channels.xmpp.reading import Note, read
+from semel.channels.xmpp.message_ids import OURS, Book, Written
+from semel.channels.xmpp.parse import Note, read
 from semel.channels.xmpp.rooms import Room
 from semel.channels.xmpp.session import Refused, Session
 

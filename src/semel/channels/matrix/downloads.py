@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx2
 
-from semel.channels.matrix.reader import Reader
-from semel.channels.matrix.reading import Media
-from semel.channels.matrix.wire import parse, quote, retry_after, why
+from semel.channels.matrix.parse import Media
+from semel.channels.matrix.read_client import Reader
+from semel.channels.matrix.transport import parse, quote, retry_after, why
 from semel.gateway.ports import Inbox, Kept, Missing, Offline, TooLarge
 
 _MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from imaplib import Internaldate2tuple
 from typing import Any
 
-from semel.channels.email.line import Line, MailBox
+from semel.channels.email.transport import Line, MailBox
 
 _UID = re.compile(rb"\bUID (\d+)")
 _SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")

@@ -14,8 +14,8 @@
 
 from __future__ import annotations
 
-from semel.channels.telegram.api import Reply
-from semel.channels.telegram.places import message_id
+from semel.channels.telegram.address import message_id
+from semel.channels.telegram.transport import Reply
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 
 TOKEN = "Telegram does not accept this bot's token: get a new one from BotFather (/token), and put it into the settings"

@@ -18,12 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp import jids
+from semel.channels.xmpp import address as jids
 from semel.channels.xmpp.archive import Archive, Item, when
 from semel.channels.xmpp.cursor import OWN, Cursor, Mark
-from semel.channels.xmpp.lobby import Lobby
-from semel.channels.xmpp.notes import Teller, unkept_key
-from semel.channels.xmpp.reading import Note, read
+from semel.channels.xmpp.incoming import Teller, unkept_key
+from semel.channels.xmpp.parse import Note, read
+from semel.channels.xmpp.room_membership import Lobby
 from semel.channels.xmpp.rooms import Occupant, Room
 from semel.channels.xmpp.session import Refused, Session
 from semel.channels.xmpp.xml import (

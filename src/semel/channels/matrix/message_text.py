@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from semel.channels.matrix.wire import Json
+from semel.channels.matrix.transport import Json
 
 _FALLBACK = re.compile(r"> (?:\* )?<@[^\n>]*>[^\n]*(?:\n>[^\n]*)*(?:\n+|$)")
 """Of a reply, as clients wrote it until version 1.13 ("Fallbacks for rich replies")."""

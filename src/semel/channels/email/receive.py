@@ -20,12 +20,12 @@ from typing import Any
 
 from imap_tools.errors import MailboxFolderSelectError
 
-from semel.channels.email import mailbox
-from semel.channels.email.letter import Letter, read
-from semel.channels.email.line import Endless, Line, MailBox, is_passing, told
-from semel.channels.email.mailbox import Lying, Selected
-from semel.channels.email.mime import Attachment
+from semel.channels.email import imap_queries
+from semel.channels.email.imap_queries import Lying, Selected
+from semel.channels.email.parse import Letter, read
+from semel.channels.email.parse_body import Attachment
 from semel.channels.email.settings import EmailSettings
+from semel.channels.email.transport import Endless, Line, MailBox, is_passing, told
 from semel.gateway.ports import Denied, Inbox, Incoming, Kept, Missing, Offline, TooLarge
 
 PAGE = 20
@@ -86,7 +86,9 @@ class Watch:
         at = await self._catch_up(at)
         self._inbox.online()
         while True:
-            await self._line.call(mailbox.wait_for_news, self._line, self._settings.poll, waits=self._settings.poll)
+            await self._line.call(
+                imap_queries.wait_for_news, self._line, self._settings.poll, waits=self._settings.poll
+            )
             before, at = at, await self._catch_up(at)
             if at == before:
                 await asyncio.sleep(PAUSE)
@@ -108,7 +110,7 @@ class Watch:
         return at
 
     async def _catch_up(self, at: Cursor) -> Cursor:
-        uids = await self._line.call(mailbox.after, at.uid, at.old, at.since)
+        uids = await self._line.call(imap_queries.after, at.uid, at.old, at.since)
         for begin in range(0, len(uids), PAGE):
             at = await self._page(uids[begin : begin + PAGE], at)
         return at
@@ -116,7 +118,7 @@ class Watch:
     async def _page(self, uids: list[int], at: Cursor) -> Cursor:
         """Put these, and the cursor behind them."""
         told, heard = [], []
-        for item in await self._line.call(mailbox.lying, uids):
+        for item in await self._line.call(imap_queries.lying, uids):
             new = item.uid >= at.old or not item.at or item.at >= at.since - SKEW
             letter = await self._letter(item, at.uidvalidity) if new else None
             if letter is not None:
@@ -127,7 +129,7 @@ class Watch:
         for each in heard:
             self._heard(each)
         if self._settings.mark_seen:
-            await self._line.call(mailbox.mark_seen, uids)
+            await self._line.call(imap_queries.mark_seen, uids)
         return at
 
     async def _letter(self, item: Lying, validity: int) -> Letter | None:
@@ -218,7 +220,7 @@ async def _pieces(content: bytes, size: int = 256 * 1024) -> AsyncIterator[bytes
 def _select(box: MailBox, settings: EmailSettings) -> Selected:
     """In the thread. Raises Denied where there is no such mailbox."""
     try:
-        return mailbox.open_mailbox(box, settings.mailbox, settings.mark_seen)
+        return imap_queries.open_mailbox(box, settings.mailbox, settings.mark_seen)
     except (MailboxFolderSelectError, IMAP4.readonly) as no:
         why = told(no, settings)
         if is_passing(why):
@@ -232,7 +234,7 @@ def _select(box: MailBox, settings: EmailSettings) -> Selected:
 def _fetch(box: MailBox, item: Lying, settings: EmailSettings, most: int) -> Letter | str | None:
     """In the thread: its first `most` bytes, read. None: it is gone. A string: why the server refuses it."""
     try:
-        raw = mailbox.content(box, item.uid, max(most, 1))
+        raw = imap_queries.content(box, item.uid, max(most, 1))
     except IMAP4.abort:
         raise
     except IMAP4.error as no:

@@ -6,7 +6,7 @@ Look-ups come before the write: whatever goes wrong with them, nothing of the pa
 from __future__ import annotations
 
 from semel.channels.matrix.account import Account, Me
-from semel.channels.matrix.wire import LATER, Json, Reply, once
+from semel.channels.matrix.transport import LATER, Json, Reply, once
 from semel.gateway.ports import Denied, NotSent, Offline, Unknown
 
 

@@ -11,12 +11,12 @@ import asyncio
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp import jids, stanzas
+from semel.channels.xmpp import address, stanzas
 from semel.channels.xmpp.archive import Archive, NotToTheEnd
-from semel.channels.xmpp.book import OURS, Book
 from semel.channels.xmpp.files import Store
-from semel.channels.xmpp.lobby import Lobby
-from semel.channels.xmpp.lookup import Lookup
+from semel.channels.xmpp.message_ids import OURS, Book
+from semel.channels.xmpp.message_lookup import Lookup
+from semel.channels.xmpp.room_membership import Lobby
 from semel.channels.xmpp.rooms import Room
 from semel.channels.xmpp.session import Refused, Session, first
 from semel.channels.xmpp.stanzas import Refs
@@ -83,7 +83,7 @@ class Line:
                 return None  # it came back
             if room is not None:
                 return Receipt(f"{room.jid}/{item.id}")
-            if jids.bare(item.message.get("from", "")) == self.session.jid:
+            if address.bare(item.message.get("from", "")) == self.session.jid:
                 return Receipt(op.key)
         return None
 
@@ -158,7 +158,7 @@ class Line:
 
         def heard(message: Element) -> None:
             mine = message.get("type") == "error" or message.get("from") == f"{room.jid}/{room.nick}"
-            from_room = jids.bare(message.get("from", "")) == room.jid
+            from_room = address.bare(message.get("from", "")) == room.jid
             if from_room and mine and _is(message, op.key) and not seen.done():
                 seen.set_result(message)
 
@@ -190,7 +190,7 @@ class Line:
 def _refusal(message: Element) -> NotSent | Rejected:
     """What a message that came back means: it was not accepted."""
     type, condition, text = error_of(message)
-    why = f"{jids.bare(message.get('from', ''))}: {condition}" + (f" ({text[:200]})" if text else "")
+    why = f"{address.bare(message.get('from', ''))}: {condition}" + (f" ({text[:200]})" if text else "")
     return NotSent(why, 5.0) if type == "wait" or condition in PASSING else Rejected(why)
 
 

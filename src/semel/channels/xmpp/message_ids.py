@@ -2,7 +2,7 @@
 
 On XMPP a correction, a reaction or a reply in a chat names a message by the id that its sender gave it, which is
 unique for nobody but them; what we keep it under is the archive's id. This remembers both, for the newest messages;
-what is older is looked up in the archive (`semel.channels.xmpp.lookup`).
+what is older is looked up in the archive (`semel.channels.xmpp.message_lookup`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from semel.channels.matrix.account import Account, Me
-from semel.channels.matrix.wire import Json, Link, Reply, offline, room_path
+from semel.channels.matrix.transport import Json, Link, Reply, offline, room_path
 from semel.gateway.ports import Denied, Offline
 
 

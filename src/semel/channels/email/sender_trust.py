@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from semel.channels.email.headers import Mail, Mailbox, lines
+from semel.channels.email.parse_headers import Mail, Mailbox, lines
 
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PIECE = re.compile(r'(?:[^;"]|"(?:[^"\\]|\\.)*"|")+')

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.channels.matrix.media import Fetcher
-from semel.channels.matrix.places import Place
-from semel.channels.matrix.reader import Reader
-from semel.channels.matrix.reading import Draft, annotated, place_in, read, unreadable
+from semel.channels.matrix.address import Place
+from semel.channels.matrix.downloads import Fetcher
+from semel.channels.matrix.parse import Draft, annotated, place_in, read, unreadable
+from semel.channels.matrix.read_client import Reader
 from semel.channels.matrix.rooms import Room, Rooms
-from semel.channels.matrix.wire import room_path
+from semel.channels.matrix.transport import room_path
 from semel.gateway.ports import Inbox, Incoming
 
 _log = logging.getLogger("semel.channels.matrix")

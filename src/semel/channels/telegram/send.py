@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from semel.channels.telegram.api import Upload
-from semel.channels.telegram.places import Place, message, now, place
-from semel.channels.telegram.reactions import EMOJI, reaction
+from semel.channels.telegram.address import Place, message, now, place
+from semel.channels.telegram.allowed_reactions import EMOJI, reaction
+from semel.channels.telegram.formatted_text import utf16
 from semel.channels.telegram.render import as_written, render
-from semel.channels.telegram.runs import utf16
+from semel.channels.telegram.transport import Upload
 from semel.channels.words import REPEAT
 from semel.gateway.ports import Op, Rejected
 

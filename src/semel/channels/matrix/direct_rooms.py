@@ -16,8 +16,8 @@ import base64
 import hashlib
 
 from semel.channels.matrix.account import Me
-from semel.channels.matrix.wire import CLIENT, Json, query, quote, room_path, settle
-from semel.channels.matrix.writer import Writer
+from semel.channels.matrix.transport import CLIENT, Json, query, quote, room_path, settle
+from semel.channels.matrix.write_client import Writer
 from semel.gateway.ports import NotSent, Rejected, Unknown
 
 ALIASES = 5

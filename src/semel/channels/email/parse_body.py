@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any
 
-from semel.channels.email.headers import Mail, decoded, to_text
-from semel.channels.email.html_in import MOST as MOST_HTML
-from semel.channels.email.html_in import readable
+from semel.channels.email.html_to_text import MOST as MOST_HTML
+from semel.channels.email.html_to_text import readable
+from semel.channels.email.parse_headers import Mail, decoded, to_text
 
 TEXT_MOST = 60_000
 """Characters of a mail's text that are said; the rest is kept as a file."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from email.message import Message
 from typing import Any
 
-from semel.channels.email.headers import Mail, decoded, folded, ids, line
-from semel.channels.email.threads import Ours, ours
+from semel.channels.email.address import Ours, ours
+from semel.channels.email.parse_headers import Mail, decoded, folded, ids, line
 
 _ACTIONS = ("failed", "delayed", "delivered", "relayed", "expanded")
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
-from semel.channels.xmpp.book import OURS
 from semel.channels.xmpp.files import fetch
-from semel.channels.xmpp.lookup import Lookup, own_key
-from semel.channels.xmpp.reading import Note
+from semel.channels.xmpp.message_ids import OURS
+from semel.channels.xmpp.message_lookup import Lookup, own_key
+from semel.channels.xmpp.parse import Note
 from semel.gateway.ports import Inbox, Incoming, Kept, Missing, Person
 
 log = logging.getLogger(__name__)

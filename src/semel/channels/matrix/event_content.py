@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from semel.channels.matrix.reading import KEY
+from semel.channels.matrix.parse import KEY
 from semel.channels.matrix.render import Rendered, render
-from semel.channels.matrix.wire import Json, dump
+from semel.channels.matrix.transport import Json, dump
 from semel.channels.words import REPEAT
 from semel.gateway.ports import Op
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp import jids
+from semel.channels.xmpp import address
 from semel.channels.xmpp.rooms import Room
 from semel.channels.xmpp.session import Refused, Session
 from semel.channels.xmpp.xml import (
@@ -57,7 +57,7 @@ class Lobby:
 
     def on_presence(self, presence: Element) -> bool:
         """Whether this presence came from a room of ours."""
-        room = self.rooms.get(jids.bare(presence.get("from", "")))
+        room = self.rooms.get(address.bare(presence.get("from", "")))
         if room is None:
             return False
         waiting = self._entering.get(room.jid)

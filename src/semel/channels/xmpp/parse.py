@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp import jids
+from semel.channels.xmpp import address
 from semel.channels.xmpp.rooms import Occupant, Room
 from semel.channels.xmpp.xml import (
     CLIENT,
@@ -72,17 +72,17 @@ def read(message: Element, me: str, room: Room | None = None, live: Occupant | N
     if kind == "headline":
         return None
     if kind == "error":
-        return Note("bounce", jids.bare(source), source, ids=_ids(message), why=_came_back(message))
+        return Note("bounce", address.bare(source), source, ids=_ids(message), why=_came_back(message))
     if (kind == "groupchat") != (room is not None):
         return None
     if room is not None:
         return _in_room(message, room, source, live)
-    if jids.bare(source) in (me, ""):
-        return Note("own", jids.bare(message.get("to", "")), source, ids=_ids(message))
+    if address.bare(source) in (me, ""):
+        return Note("own", address.bare(message.get("to", "")), source, ids=_ids(message))
     x = child(message, "x", MUC_USER)
     if x is not None:
         return _private(message, source) if child(x, "invite", MUC_USER) is None else None
-    return _meaning(message, Note("message", jids.bare(source), source, Person(jids.bare(source)), _ids(message)))
+    return _meaning(message, Note("message", address.bare(source), source, Person(address.bare(source)), _ids(message)))
 
 
 def _came_back(message: Element) -> str:
@@ -92,7 +92,7 @@ def _came_back(message: Element) -> str:
 
 
 def _in_room(message: Element, room: Room, source: str, live: Occupant | None) -> Note | None:
-    if not jids.resource(source):
+    if not address.resource(source):
         return None  # the room itself: its subject, a notice
     who = room.author(message, live)
     if room.is_own(who):
@@ -109,9 +109,9 @@ def _in_room(message: Element, room: Room, source: str, live: Occupant | None) -
 def _private(message: Element, source: str) -> Note | None:
     if not said(message, "body"):
         return None
-    who = Person(source, jids.resource(source))
+    who = Person(source, address.resource(source))
     why = "a private message through a room: who wrote it has no lasting address; write to the account itself"
-    return Note("unreadable", jids.bare(source), source, who, _ids(message), why=why)
+    return Note("unreadable", address.bare(source), source, who, _ids(message), why=why)
 
 
 def _meaning(message: Element, note: Note) -> Note | None:

@@ -16,10 +16,10 @@ from typing import Any
 
 from semel.channels.matrix import gaps
 from semel.channels.matrix.cursor import Cursor
-from semel.channels.matrix.hearing import Hearing
 from semel.channels.matrix.invitations import Invitations
-from semel.channels.matrix.reader import Reader
-from semel.channels.matrix.wire import CLIENT, Json, query
+from semel.channels.matrix.read_client import Reader
+from semel.channels.matrix.resolve_events import Hearing
+from semel.channels.matrix.transport import CLIENT, Json, query
 from semel.gateway.ports import Inbox, Incoming, Offline
 
 _log = logging.getLogger("semel.channels.matrix")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from semel.channels.telegram.api import Api
-from semel.channels.telegram.hear import Draft
-from semel.channels.telegram.words import FETCH, Wanted
+from semel.channels.telegram.message_content import FETCH, Wanted
+from semel.channels.telegram.parse import Draft
+from semel.channels.telegram.transport import Api
 from semel.gateway.ports import Inbox, Incoming, Kept, Missing, NotSent, Offline, Person, TooLarge, Unknown
 
 SIDE_BY_SIDE = 4

@@ -15,13 +15,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
-from semel.channels.matrix import content, pictures
-from semel.channels.matrix.direct import Direct
-from semel.channels.matrix.places import Place, place_of
+from semel.channels.matrix import event_content, image_info
+from semel.channels.matrix.address import Place, place_of
+from semel.channels.matrix.direct_rooms import Direct
 from semel.channels.matrix.rooms import Room
 from semel.channels.matrix.settings import USER
-from semel.channels.matrix.wire import CLIENT, LATER, Json, query, quote, room_path, settle
-from semel.channels.matrix.writer import Writer
+from semel.channels.matrix.transport import CLIENT, LATER, Json, query, quote, room_path, settle
+from semel.channels.matrix.write_client import Writer
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 
 UPLOAD = 240.0
@@ -65,7 +65,7 @@ class Sending:
         return str(settle(reply, "event_id")["event_id"])
 
     async def _react(self, op: Op, room: str) -> Receipt:
-        body = content.reaction(op)
+        body = event_content.reaction(op)
         reply = await self._writer.write("PUT", room_path(room, "send", "m.reaction", op.key), body)
         if reply.status == 400 and reply.refusal().code == _DUPLICATE:
             return Receipt(await self._ours(op, room) or str(op.target))
@@ -123,18 +123,18 @@ class Sending:
     async def _content(self, op: Op, place: Place) -> Json:
         text = "m.notice" if self.settings.notices else "m.text"
         if op.kind == "edit":
-            return await asyncio.to_thread(content.edit, op, text)  # rendering a long text takes up to a second
+            return await asyncio.to_thread(event_content.edit, op, text)  # rendering a long text takes up to a second
         related, mentioned = _related(op, place)
         if op.kind == "post":
-            return await asyncio.to_thread(content.message, op, text, related, mentioned)
+            return await asyncio.to_thread(event_content.message, op, text, related, mentioned)
         name = op.name or (op.file.name if op.file else "file")
         mime = op.mime or mimetypes.guess_type(name)[0] or "application/octet-stream"
         data = await self._read(op.file)
         info: Json = {"mimetype": mime, "size": len(data)}
-        size = pictures.dimensions(data)
+        size = image_info.dimensions(data)
         info |= {"w": size[0], "h": size[1]} if size else {}
         mxc = await self._upload(op.key, name, mime, data)
-        return content.file(op, pictures.kind_of(mime), name, mxc, info, related)
+        return event_content.file(op, image_info.kind_of(mime), name, mxc, info, related)
 
     async def _read(self, file: Path | None) -> bytes:
         if file is None:

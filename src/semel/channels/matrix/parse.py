@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.channels.matrix.account import Me
-from semel.channels.matrix.places import Place
+from semel.channels.matrix.address import Place
+from semel.channels.matrix.message_text import understand, without_fallback
 from semel.channels.matrix.rooms import Room
-from semel.channels.matrix.said import understand, without_fallback
-from semel.channels.matrix.wire import Json
+from semel.channels.matrix.transport import Json
 from semel.gateway.ports import Incoming, Person
 
 KEY = "dev.semel.key"
