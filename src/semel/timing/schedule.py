@@ -16,11 +16,11 @@ every cron since Vixie's. `@hourly @daily @midnight @weekly @monthly @yearly @an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from semel.timing.durations import parse_duration
 from semel.timing.walltime import DAY, BadSchedule, Offset, civil, first_at, occurrences, read_moment
 
 Form = Literal["cron", "at", "every"]
@@ -159,16 +159,12 @@ def _walls(cron: Cron, after: int) -> Iterator[int]:
                     yield start + minute * 60
 
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
-
-
 def read_every(text: str) -> int:
     """An interval in seconds: "90s", "10m", "2h", "1d", "1w", or a number of seconds. Raises BadSchedule."""
-    found = re.fullmatch(r"(\d{1,9})\s*([smhdw]?)", text.strip(), re.ASCII)
-    seconds = int(found[1]) * _UNITS[found[2] or "s"] if found else 0
-    if not 1 <= seconds <= MAX_EVERY:
+    seconds = parse_duration(text)
+    if seconds is None or not seconds.is_integer() or not 1 <= seconds <= MAX_EVERY:
         raise BadSchedule(f'{text!r} is no interval: write it like "90s", "10m", "2h" or "1d", at most 366 days')
-    return seconds
+    return int(seconds)
 
 
 # ---------------------------------------------------------------- schedules

@@ -12,6 +12,7 @@ import typer
 from semel.faces.cli.app import Config, DataDir, app
 from semel.faces.cli.out import complain, remark
 from semel.faces.config import locate
+from semel.timing.durations import parse_duration
 
 if TYPE_CHECKING:
     from semel.tools.exec.reporter import Target
@@ -136,9 +137,6 @@ def _token(path: Path | None) -> Path | None:
 
 
 def _seconds(told: str) -> float:
-    from semel.faces.config.values import seconds
-
-    try:
-        return max(0.0, float(told if re.fullmatch(r"\d+(\.\d+)?", told) else str(seconds(told))))
-    except ValueError as error:
-        raise typer.BadParameter(f"--wait: {error}") from None
+    if (duration := parse_duration(told)) is None:
+        raise typer.BadParameter(f'--wait: {told!r} is not a duration: write seconds, or like "90s", "10m", "2h"')
+    return duration

@@ -8,19 +8,19 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+from semel.timing.durations import parse_duration
+
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # no ':', which separates the parts of a session key
 _PATTERN = r"^[A-Za-z0-9._:@!+=~*?\[\]-]{1,200}$"  # what session keys are made of, and the signs of shell patterns
 
 
 def seconds(value: object) -> object:
     """A duration: a number of seconds, or "90s", "10m", "2h", "1d"."""
-    if isinstance(value, str):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value.strip())
-        if not found:
-            raise ValueError(f'{value!r} is not a duration: write seconds, or like "90s", "10m", "2h"')
-        return float(found[1]) * _UNITS[found[2]]
-    return value
+    if not isinstance(value, str):
+        return value
+    if (duration := parse_duration(value)) is None:
+        raise ValueError(f'{value!r} is not a duration: write seconds, or like "90s", "10m", "2h"')
+    return duration
 
 
 def written(value: object) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,11 +13,11 @@ from semel.ledger.delivery.claims import Made
 from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.turns import jobs as rows
 from semel.ledger.turns import tool_calls
+from semel.timing.durations import parse_duration
 
 Json = dict[str, Any]
 COMMAND_LIMIT = 100_000  # bytes: a kernel takes no argument that is much longer
 NAME_LIMIT = 80  # characters
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def tools(jobs: Jobs) -> dict[str, Callable[[Asked], Awaitable[Json]]]:
@@ -102,10 +101,9 @@ def _cancel(tx: Tx, who: tool_calls.Spawned, run: str) -> tuple[Row, Row] | None
 
 def seconds(told: str, most: float) -> float:
     """A duration as an agent writes it: "90", "90s", "10m", "2h". Raises ValueError, which says what fits."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhd]?)", told.strip())
-    if found is None or float(found[1]) == 0:
+    value = parse_duration(told)
+    if not value:
         raise ValueError(f"timeout: {told[:40]!r} is no time: write seconds, or like '90s', '10m', '2h'")
-    value = float(found[1]) * _UNITS[found[2]]
     if value > most:
         raise ValueError(f"timeout: {told[:40]!r} is longer than a job may run here, {most:g} s")
     return value
