@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semel.text.invisible import is_unseen, squeezed
+from semel.text.shorten import shorten
 
 Json = dict[str, Any]
 
@@ -132,8 +133,7 @@ def called(option: Mapping[str, Any]) -> str:
 
 def _line(text: str, most: int) -> str:
     """What an agent wrote, in one line: it must not look like another request, nor read another way than it is."""
-    flat = squeezed(text)
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+    return shorten(squeezed(text), most)
 
 
 def _fenced(told: Any) -> str:

@@ -29,11 +29,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from semel.text.nfc import nfc
+from semel.text.shorten import shorten
 from semel.text.tag_lexer import Lexer, Tag
 from semel.text.visible import is_blank
 
 HOME = "home"
 """The name of every session's own destination."""
+QUOTED_CHARS = 80
+"""Of a tag or a name that an agent wrote, in what it is told about it."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +278,7 @@ class Reader:
             self._add(Internal(region.text))
         elif (text := _body(region.text)) or region.files:
             name = match_name(tag.to, self._names) if tag.name == "message" and not region.nests else None
-            why = f"{_short(tag.raw)} was never closed with </{tag.name}>"
+            why = f"{shorten(tag.raw, QUOTED_CHARS)} was never closed with </{tag.name}>"
             self._problem("unclosed", why, text, region.files, name)
 
     def _problem(
@@ -293,7 +296,7 @@ class Reader:
     def _nobody(self, to: str) -> str:
         near = [repr(name) for name in self._names if _folded(name) == _folded(to)]
         hint = f" (more than one is: {', '.join(near)})" if near else ""
-        return f"no destination is called {_short(to)!r}{hint}"
+        return f"no destination is called {shorten(to, QUOTED_CHARS)!r}{hint}"
 
 
 class _Home:
@@ -354,7 +357,3 @@ def _lead_off(text: str) -> str:
     lead = text[: len(text) - len(bare)]
     indentation = lead[lead.rfind("\n") + 1 :] if "\n" in lead else ""
     return indentation + bare
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:79] + "…"

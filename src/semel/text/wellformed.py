@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from semel.text.shorten import shorten_to_line
+
 NAME = 200
 """The most characters of a person's or a place's name."""
 WHY = 400
@@ -29,5 +31,4 @@ def scrub(value: Any) -> Any:
 def one_line(text: str, most: int) -> str:
     """On one line, without what cannot be seen, of at most so many characters."""
     shown = "".join(sign if sign.isprintable() else " " for sign in scrub(text[: 16 * most]))
-    line = " ".join(shown.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return shorten_to_line(shown, most)

@@ -11,11 +11,13 @@ from semel.agents.acp.environment import environment
 from semel.agents.model import commands, files
 from semel.agents.model.workspace import Refused, Workspace
 from semel.gateway.settings import AgentSettings
+from semel.text.shorten import shorten_to_line
 
 Json = dict[str, Any]
 Tell = Callable[[str], None]
 
 TIMEOUT, LONGEST = 120, 3600  # seconds a command gets, and the most it may ask for
+TITLE_CHARS = 120
 SEARCH = 30.0  # seconds
 FOUND = 200  # lines that a search tells
 
@@ -181,5 +183,4 @@ def title(tool: Tool, given: Json) -> str:
         text = tool.title.format_map(values)
     except KeyError:
         text = tool.name
-    line = " ".join(text.split())
-    return line if len(line) <= 120 else line[:119] + "…"
+    return shorten_to_line(text, TITLE_CHARS)

@@ -30,6 +30,7 @@ from semel.channels.email.render import page
 from semel.channels.email.settings import EmailSettings
 from semel.channels.words import REPEAT
 from semel.gateway.ports import Answers, Op, Rejected
+from semel.text.shorten import shorten_to_line
 from semel.text.visible import visible
 
 SUBJECT_MOST = 200
@@ -161,9 +162,7 @@ def _mailbox(name: str, address: str) -> str | Header:
 
 
 def _words(text: str, name: str) -> str | Header:
-    bare = " ".join(_ODD.sub(" ", text).split())
-    if len(bare) > SUBJECT_MOST:
-        bare = bare[: SUBJECT_MOST - 1] + "…"
+    bare = shorten_to_line(_ODD.sub(" ", text), SUBJECT_MOST)
     return bare if bare.isascii() and "=?" not in bare else Header(bare, "utf-8", header_name=name, maxlinelen=76)
 
 

@@ -9,10 +9,11 @@ import typer
 from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, console, remark, shorten
+from semel.faces.cli.out import as_json, console, remark
 from semel.faces.client import AnotherUsers, NoGateway
 from semel.faces.config import locate
 from semel.faces.transcript import stamp
+from semel.text.shorten import shorten_to_line
 from semel.text.visible import visible
 
 
@@ -62,7 +63,7 @@ def _report(report: dict[str, Any]) -> None:
         mark = Text("ok    ", "green") if book["ok"] else Text("BROKEN", "bold red")
         out.print(mark, Text(f" {book['name']:<24}"), Text(book["what"], "dim"))
         for row in book["rows"][:20]:
-            out.print(Text(f"         {shorten(str(row), 150)}", "red"))
+            out.print(Text(f"         {shorten_to_line(str(row), 150)}", "red"))
     facts = ", ".join(f"{key} {value}" for key, value in report.get("ledger", {}).items())
     out.print(Text(facts, "dim"))
     broken = sum(not book["ok"] for book in report["books"])

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, console, remark, rows, shorten, when
+from semel.faces.cli.out import as_json, console, remark, rows, when
+from semel.text.shorten import shorten_to_line
 from semel.text.visible import visible
 
 
@@ -61,7 +62,7 @@ def _silent(channel: dict[str, Any]) -> bool:
 
 def _error(channel: dict[str, Any], most: int = 80) -> str:
     """What is wrong now; what was wrong once and is not any more is in the JSON."""
-    return shorten(str(channel.get("error") or ""), most) if _silent(channel) else ""
+    return shorten_to_line(str(channel.get("error") or ""), most) if _silent(channel) else ""
 
 
 def _quarantined(found: list[dict[str, Any]], json: bool) -> None:
@@ -73,6 +74,6 @@ def _quarantined(found: list[dict[str, Any]], json: bool) -> None:
         head = f"e{one['event']}  {when(one['at'])}  {one['channel']}  {one['kind']}  {visible(str(one['key']))}"
         out.print(Text(head, "bold"))
         out.print(Text(f"    {visible(one['why'])}"))
-        out.print(Text(f"    {visible(shorten(one['raw'], 200))}", "dim"))
+        out.print(Text(f"    {visible(shorten_to_line(one['raw'], 200))}", "dim"))
     if not found:
         out.print("nothing is quarantined: everything that came could be used")

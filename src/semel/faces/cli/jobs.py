@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, remark, rows, shorten, when
+from semel.faces.cli.out import as_json, remark, rows, when
+from semel.text.shorten import shorten_to_line
 
+LINE_CHARS = 80
 BY = "the owner"  # who cancels here
 
 jobs = typer.Typer(help="What agents run in the background: list it, cancel it.", no_args_is_help=True)
@@ -32,7 +34,15 @@ def list_(
     rows(
         ("JOB", "STATE", "EXIT", "BEGAN", "ENDED", "SESSION", "COMMAND"),
         (
-            (j["id"], j["state"], j.get("exit"), when(j["at"]), when(j.get("ended")), j["session"], shorten(_what(j)))
+            (
+                j["id"],
+                j["state"],
+                j.get("exit"),
+                when(j["at"]),
+                when(j.get("ended")),
+                j["session"],
+                shorten_to_line(_what(j), LINE_CHARS),
+            )
             for j in found
         ),
         "no background jobs here",

@@ -106,8 +106,3 @@ def when(ms: int | float | None) -> str:
     today = time.localtime()
     same = (at.tm_year, at.tm_yday) == (today.tm_year, today.tm_yday)
     return time.strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M:%S", at)
-
-
-def shorten(text: str, most: int = 80) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, console, remark, rows, shorten, shown, state, when
+from semel.faces.cli.out import as_json, console, remark, rows, shown, state, when
 from semel.faces.client import Refused
+from semel.text.shorten import shorten_to_line
 
 outbox = typer.Typer(
     help="What leaves for chat platforms: list it, look at one part, decide about one that is held.",
@@ -121,7 +122,7 @@ def _state(part: dict[str, Any]) -> str:
 def _text(part: dict[str, Any]) -> str:
     kind = part.get("kind", "post")
     told = " ".join([*(() if kind == "post" else (f"[{kind}]",)), str(part.get("text") or "")])
-    return shorten(told, 60)
+    return shorten_to_line(told, 60)
 
 
 def _print(part: dict[str, Any]) -> None:

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from semel.faces.busy import line as in_line
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask
-from semel.faces.cli.out import as_json, console, rows, shorten, when
+from semel.faces.cli.out import as_json, console, rows, when
 from semel.faces.transcript import body, is_summary, line, marks, speaker
+from semel.text.shorten import shorten_to_line
 from semel.text.visible import visible
 
 COLOURS = {"user": "bold cyan", "agent": "bold green", "event": "bold blue", "notice": "bold yellow"}
@@ -33,7 +34,7 @@ def sessions(
     rows(
         ("SESSION", "STATE", "AGENT", "ENTRIES", "AT", "TITLE", "LAST"),
         (
-            (s["key"], s["state"], s["agent"], s["seq"], when(s["at"]), s.get("title"), shorten(s["last"], 60))
+            (s["key"], s["state"], s["agent"], s["seq"], when(s["at"]), s.get("title"), shorten_to_line(s["last"], 60))
             for s in found
         ),
         "no session is archived" if archived else "there are no sessions yet; start one with: semel chat",

@@ -21,13 +21,14 @@ from semel.gateway.files import StoreFailed
 from semel.gateway.ports import Channel, Denied, Inbox, Offline
 from semel.law import retry_delay
 from semel.ledger.storage.errors import LedgerError
+from semel.text.shorten import shorten_to_line
 
 log = structlog.get_logger("semel.channels")
 
 STEADY_MS = 60_000  # online for so long, and the next loss is the first again
 DENIED_MS = 600_000  # an account that was refused is tried again this often
 FAULTS = 32  # kinds of crashes that are told of in full, each once
-ERROR = 400  # characters of an error that are shown
+ERROR_CHARS = 400  # characters of an error that are shown
 OUTCOMES = ("accepted", "duplicate", "conflict", "quarantined")  # of events: the counts that people see
 
 State = Literal["starting", "online", "offline", "denied"]
@@ -163,8 +164,7 @@ class Keeper:
         return self._lost(f"it failed inside ({type(fault).__name__}); the gateway's log tells more")
 
     def _shown(self, text: str) -> str:
-        line = " ".join(self._redacted(text).split())
-        return line if len(line) <= ERROR else line[: ERROR - 1] + "…"
+        return shorten_to_line(self._redacted(text), ERROR_CHARS)
 
     def _redacted(self, text: str) -> str:
         for secret in self._secrets:

@@ -8,8 +8,9 @@ from semel.gateway.inbound.model_choices import choices
 from semel.ledger.inbound.commands import Standing
 from semel.ledger.storage.sql import Row
 from semel.ledger.transcript.entries import load
+from semel.text.shorten import shorten_to_line
 
-LINE = 300  # characters of one message in a history
+MESSAGE_CHARS = 300  # characters of one message in a history
 
 _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
 
@@ -38,14 +39,9 @@ def history(rows: Sequence[Row]) -> str:
     """The last messages, a line each; long ones are cut, and say so."""
     if not rows:
         return "Nothing was said in this chapter yet."
-    return "\n".join(f"{_who(row)}: {_line(row.text)}" for row in rows)
+    return "\n".join(f"{_who(row)}: {shorten_to_line(row.text, MESSAGE_CHARS)}" for row in rows)
 
 
 def _who(row: Row) -> str:
     more = load(row.more)
     return str(more.get("sender") or (more.get("kind") if row.role == "event" else None) or row.role)
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LINE else line[: LINE - 1] + "…"

@@ -8,9 +8,11 @@ from typing import Any
 from semel.ledger.delivery import placeholders
 from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
+from semel.text.shorten import shorten_to_line
 
 Json = dict[str, Any]
 
+QUOTED_CHARS = 80
 _REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
@@ -74,9 +76,8 @@ def _line(at: int | None, text: str) -> Json:
     return {"at": at, "text": text}
 
 
-def _short(text: str, size: int = 80) -> str:
-    text = " ".join(text.split())
-    return repr(text if len(text) <= size else text[: size - 1] + "…")
+def _quoted(text: str) -> str:
+    return repr(shorten_to_line(text, QUOTED_CHARS))
 
 
 def _event(tx: Tx, number: int) -> list[Json]:
@@ -85,7 +86,7 @@ def _event(tx: Tx, number: int) -> list[Json]:
     text = str(entries.load(e.payload).get("text", ""))
     who = f" from {e.sender}" if e.sender else ""
     named = f" as {e.key!r}" if e.key is not None else " without a key"
-    out = [_line(e.at, f"e{e.id}: heard {e.kind}{who} at {e.source}{named}: {_short(text)}")]
+    out = [_line(e.at, f"e{e.id}: heard {e.kind}{who} at {e.source}{named}: {_quoted(text)}")]
     if e.repeats:
         out.append(_line(e.at, f"it came {e.repeats} more time(s); a repeat is answered with the first outcome"))
     for c in tx.all("conflicts_of", event=number):
@@ -122,7 +123,9 @@ def _about(tx: Tx, h: Row) -> list[Json]:
     """What it refers to, and what was done to it afterwards."""
     entry = tx.one("entry_get", session=h.session, seq=h.seq)
     more = entries.load(entry.more) if entry is not None else {}
-    out = [_line(None, f"it is about entry {more['of']}: {_short(str(more.get('quote', '')))}")] if "of" in more else []
+    out = (
+        [_line(None, f"it is about entry {more['of']}: {_quoted(str(more.get('quote', '')))}")] if "of" in more else []
+    )
     for mark in ("edited", "deleted"):
         if mark in more:
             out.append(_line(None, f"it was {mark} later, in entry {more[mark]}; the record keeps it"))
@@ -187,7 +190,7 @@ def _claim(tx: Tx, number: int) -> list[Json]:
 def _claim_row(tx: Tx, c: Row) -> list[Json]:
     to = f" to {c.dest}" if c.dest else ""
     by = {"tool": "by a tool call", "block": "as a block of text", "recovery": "shown before its turn ended"}
-    head = f"c{c.id}: {c.kind}{to} {by.get(c.how, c.how)}{', late' if c.late else ''}: {_short(c.text)}"
+    head = f"c{c.id}: {c.kind}{to} {by.get(c.how, c.how)}{', late' if c.late else ''}: {_quoted(c.text)}"
     fate = {
         "said": "said" + (f", entry {c.seq}" if c.seq is not None else ""),
         "echo": f"an echo of c{c.echo_of}: not shown again" + (f" ({c.reason})" if c.reason else ""),

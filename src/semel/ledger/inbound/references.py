@@ -12,8 +12,9 @@ from typing import Any
 
 from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
+from semel.text.shorten import shorten_to_line
 
-QUOTED = 160  # characters of the original that an entry repeats, so that it can be understood by itself
+QUOTED_CHARS = 160  # characters of the original that an entry repeats, so that it can be understood by itself
 MARKS = {"edit": "edited", "delete": "deleted"}
 
 
@@ -39,7 +40,11 @@ class Original:
 
     def more(self) -> dict[str, Any]:
         """What the entry that is about it says of it."""
-        return {"of": self.seq, "quote": _short(self.text), **({"whose": self.whose} if self.whose else {})}
+        return {
+            "of": self.seq,
+            "quote": shorten_to_line(self.text, QUOTED_CHARS),
+            **({"whose": self.whose} if self.whose else {}),
+        }
 
 
 def find(tx: Tx, session: Row, source: str, what: Refers | None) -> Original | None:
@@ -75,8 +80,3 @@ def _text(tx: Tx, session: int, row: Row, more: dict[str, Any]) -> str:
     if row.text:
         return str(row.text)
     return ", ".join(str(file.get("name") or "a file") for file in more.get("files") or ())
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= QUOTED else line[: QUOTED - 1] + "…"

@@ -1,0 +1,13 @@
+"""Texts cut to a number of characters, for places that have room for so much only."""
+
+from __future__ import annotations
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """The text, or its beginning and "…" if it has more than `max_chars` characters."""
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def shorten_to_line(text: str, max_chars: int) -> str:
+    """The text on one line, each run of white space one blank, cut like `shorten`."""
+    return shorten(" ".join(text.split()), max_chars)
