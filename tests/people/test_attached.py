@@ -16,7 +16,7 @@ EMPTY = {"type": "resource", "resource": {"uri": "file:///x/no\u202etes.md", "mi
 BARE = {"type": "image", "mimeType": "image/png"}
 ODD = {"type": 7, "data": {"a": 1}}
 FORGED = {"type": "image", "file": {"id": "0" * 64, "name": "x", "mime": "image/png"}, "data": 7}
-HELP = "which cannot be shown here. It can send it as a file: with the tool send_file."
+HELP = "which cannot be shown here. With the tool send_file it can send a file of up to 50 MiB."
 
 
 def chunk(content: Json) -> Json:

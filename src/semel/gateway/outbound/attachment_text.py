@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from semel.gateway.files import FILE_LIMIT
 from semel.text.wellformed import one_line
 
 MAX_TOLD = 5
@@ -24,7 +25,7 @@ def describe_attachments(attached: Sequence[Mapping[str, Any]]) -> str:
         told.append(f"{more} more")
     return (
         f"The agent handed over {', '.join(told)} beside its text, which cannot be shown here. "
-        "It can send it as a file: with the tool send_file."
+        f"With the tool send_file it can send a file of up to {FILE_LIMIT >> 20} MiB."
     )
 
 
