@@ -25,7 +25,7 @@ from semel.ledger.turns import recorded_texts
 
 SHORT, LONG, CROWD = 1_000, 100_000, 10_000
 ROUNDS = 41
-ROOM = 100_000 * history.BYTES * 3 // 4  # bytes of the past that a model is told, with the default `context`
+ROOM = 100_000 * history.BYTES_PER_TOKEN * 3 // 4  # bytes of the past that a model is told, with the default `context`
 
 Look = Callable[[Tx, int], Any]
 

@@ -47,9 +47,9 @@ def prepare() -> None:
     semel.channels.kinds()
     semel.faces.cli.commands()
     semel.law.retry_delay.FIRST_MS = FIRST_MS
-    semel.tools.exec.reporter.FIRST_PAUSE = semel.tools.exec.reporter.WATCH = LOOK
-    own = semel.tools.exec.background.OWN  # supervisors can be armed, too
-    semel.tools.exec.background.OWN = (*own, "LD_PRELOAD", "KILLAT_FILE", "KILLAT_WORD")  # type: ignore[assignment]
+    semel.tools.exec.reporter.MIN_RETRY_DELAY_S = semel.tools.exec.reporter.GATEWAY_CHECK_INTERVAL_S = LOOK
+    own = semel.tools.exec.background.SUPERVISOR_VARIABLES  # supervisors can be armed, too
+    semel.tools.exec.background.SUPERVISOR_VARIABLES = (*own, "LD_PRELOAD", "KILLAT_FILE", "KILLAT_WORD")  # type: ignore[assignment]
     gc.collect()
     gc.freeze()
 

@@ -20,7 +20,7 @@ from semel.gateway.hub import Hub
 from semel.gateway.inbound.admission import Verdict
 from semel.gateway.inbound.channel_inbox import InboxOf
 from semel.gateway.inbound.inbox import Inbox
-from semel.gateway.inbound.received_files import Receiving
+from semel.gateway.inbound.received_files import ReceivedFiles
 from semel.gateway.ports import Incoming, Kept, Person, TooLarge
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
 from semel.gateway.transactions import Record
@@ -120,7 +120,7 @@ class House:
             channels={channel: ChannelSettings(channel, "fake")},
         )  # fmt: skip
         quiet: Any = _Quiet()
-        receiving = Receiving(self.record, Path("/nowhere"), Copies(), lambda: None)
+        receiving = ReceivedFiles(self.record, Path("/nowhere"), Copies(), lambda: None)
         inbox = Inbox(self.record, settings, quiet, quiet)
         kept = _Kept(inbox, channel, _Everyone(), receiving, _Seen(), lambda: None, (channel,))
         kept.puts = []

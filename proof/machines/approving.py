@@ -24,7 +24,7 @@ from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import commands, hear
-from semel.ledger.inbound.answers import Given
+from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.inbound.answers import answer as answer_tx
 from semel.ledger.inbound.references import Refers
 from semel.ledger.turns import show, turns
@@ -37,7 +37,7 @@ OPTIONS = st.one_of(
     ),
 )  # fmt: skip
 OUTCOMES = ("receipt", "receipt", "receipt", "receipt", "silence", "not sent", "refused")
-CHAT = {"chat": outgoing.Ask(Rules("at-most-once"), 9)}
+CHAT = {"chat": outgoing.ChannelCapacity(Rules("at-most-once"), 9)}
 OURS, OTHER = "main:chat:1", "helper:chat:1"
 TEXT = "asks: " + "x" * 20
 
@@ -350,7 +350,7 @@ class RequestMachine(Counted):
         session = self.begun[OURS].session
         if choice.item is not None:
             one = self.asked[choice.item]
-            given = Given(choice.face, event, choice.seen)
+            given = AnswerContext(choice.face, event, choice.seen)
             for _ in range(2 if dies else 1):  # it was recorded, and then the gateway died, or asked once more
                 done = self.ledger.write(answer_tx, session, one.item, choice.option, "ann", b"", True, given)
             was = "answered" if one.open else "not open"
@@ -369,7 +369,7 @@ class RequestMachine(Counted):
         session = self.begun[one.session].session
         option = one.options[0]["optionId"] if one.options else None
         seen = rev if one.session == OURS else None
-        done = self.ledger.write(answer_tx, session, one.item, option, "page", b"", False, Given(seen=seen))
+        done = self.ledger.write(answer_tx, session, one.item, option, "page", b"", False, AnswerContext(seen=seen))
         if seen is not None and one.item not in had:
             assert done.status == "unseen", "Law 13: answered before the page had shown it"
             return

@@ -135,8 +135,10 @@ class PeopleMachine(Counted):
         drawn = data.draw(st.sampled_from([shown, shown.replace("-", " "), f" {signs}\n", shown.replace("0", "O")]))
         written = drawn.lower() if low else drawn.replace("1", "l")
         for text, meant in ((written, (signs, False)), (f"/pair {written}", (signs, True))):
-            assert law.given_code(text) == meant, f"{text!r} is the code {signs}, and is read as {law.given_code(text)}"
-        assert law.code_in(f"{written} please") is None, f"{written!r} with a word beside it is taken for a code"
+            assert law.read_pairing_message(text) == meant, (
+                f"{text!r} is the code {signs}, and is read as {law.read_pairing_message(text)}"
+            )
+        assert law.parse_code(f"{written} please") is None, f"{written!r} with a word beside it is taken for a code"
 
     def _is_listed(self, channel: str, account: str) -> bool:
         known = self.known.get((channel, account))

@@ -17,7 +17,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from proof.machines.counted import Counted
 from semel.law import echo, identity
-from semel.text.verbatim import normal, verbatim_digest
+from semel.text.verbatim import verbatim_digest, verbatim_form
 
 TEXTS = (
     "ha",
@@ -118,7 +118,9 @@ class ClaimMachine(Counted):
     def white_space_around_it_changes_nothing(self, text: str, pad: str) -> None:
         same = verbatim_digest(pad + text + pad) == verbatim_digest(text)
         assert same, f"Law 5: {text!r} is other words with {pad!r} around it"
-        assert normal(normal(text)) == normal(text), f"Law 5: the verbatim form of {text!r} has another one"
+        assert verbatim_form(verbatim_form(text)) == verbatim_form(text), (
+            f"Law 5: the verbatim form of {text!r} has another one"
+        )
 
     @rule(text=st.sampled_from(TEXTS), other=st.sampled_from(TEXTS))
     def two_texts_are_the_same_words_or_not(self, text: str, other: str) -> None:
@@ -183,7 +185,7 @@ class CallMachine(Counted):
     def an_answer_is_seen(self, data: st.DataObject) -> None:
         meant, tool = data.draw(st.sampled_from(self.open))
         self.open.remove((meant, tool))
-        firsts = {echo._first(made.law) for made in self.calls if made.meant == meant}
+        firsts = {echo._root_call_id(made.law) for made in self.calls if made.meant == meant}
         self.calls = [
             replace(m, law=replace(m.law, answered=True)) if m.meant == meant or m.law.id in firsts else m
             for m in self.calls

@@ -140,7 +140,7 @@ class PartMachine(Counted):
         old = self.now - self.since >= self.channel.horizon and self.attempts >= law.LEAST_ATTEMPTS
         due = not self.doubt and (old or wait >= self.channel.horizon)
         assert (event == "gave up") == due, "given up too soon, or not at all"
-        later = retry_delay.delay(self.attempts, age=self.now - self.since, jitter=0.5, retry_after=wait)
+        later = retry_delay.retry_delay_ms(self.attempts, age=self.now - self.since, jitter=0.5, retry_after=wait)
         assert later >= max(1, wait), "the platform's own wait was undercut"
 
     def settle(self, tells: bool) -> None:
@@ -177,12 +177,12 @@ class PartMachine(Counted):
     @invariant()
     def what_does_not_fit_changes_nothing(self) -> None:
         for event in set(get_args(law.Event)) - set(law.TABLE[self.state]):
-            with refused(law.NotAllowed):
+            with refused(law.PartStepNotAllowed):
                 law.step(self.state, event)
 
     @invariant()
     def nothing_is_there_twice_unless_somebody_chose_so(self) -> None:
-        if self.kind not in law.REPEATABLE:
+        if self.kind not in law.IDEMPOTENT_KINDS:
             assert self.copies <= self.allowed, f"{self.copies} copies, and {self.allowed} may be"
 
     @invariant()

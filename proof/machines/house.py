@@ -22,9 +22,9 @@ from semel.gateway.ports import Caps, Safety
 from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.gateway.turns import stream_view
 from semel.gateway.turns.speech import Speech
-from semel.gateway.turns.stream_view import Viewing
+from semel.gateway.turns.stream_view import StreamView
 from semel.law.delivery import Rules
-from semel.law.wake import AT_ONCE, Pause
+from semel.law.wake import NO_PAUSE, Pause
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
 from semel.ledger.turns import show
@@ -137,7 +137,7 @@ class Process:
     token: bytes
     live: bool = True
     turn: int | None = None
-    viewing: Viewing = field(default_factory=Viewing)
+    viewing: StreamView = field(default_factory=StreamView)
     slots: show.Slots = field(default_factory=show.Slots)
     used: int = 0  # slots of its fold
 
@@ -149,7 +149,7 @@ class Running:
     begun: Begun
     process: Process
     speech: Speech
-    viewing: Viewing
+    viewing: StreamView
     slots: show.Slots = field(default_factory=show.Slots)
     how: Any = "start"
 
@@ -229,7 +229,7 @@ class House:
         self.judged = max((claim.id for claim in claims), default=0)
 
     def to(self, key: str, steers: bool = False) -> hear.To:
-        return hear.To(key, "main", HOMES[key], pause=PAUSES.get(key, AT_ONCE), steers=steers)
+        return hear.To(key, "main", HOMES[key], pause=PAUSES.get(key, NO_PAUSE), steers=steers)
 
     def hear(self, event: hear.Event, *keys: str, steering: Collection[str] = ()) -> hear.Outcome:
         before = self.newest()

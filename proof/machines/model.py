@@ -19,7 +19,7 @@ from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import CUT, Say
 from semel.ledger.inbound import hear
 from semel.ledger.turns import show, tool_calls, turns
-from semel.text.verbatim import normal
+from semel.text.verbatim import verbatim_form
 
 REQUEST = 1 << 40
 
@@ -333,7 +333,7 @@ class Model:
     def _on_its_way(self, root: int, dest: str | None, text: str) -> bool:
         leaving = {part.claim for part in self.ledger.parts()}
         said = [c for c in self.ledger.claims() if c.root == root and c.outcome == "said" and c.dest == dest]
-        same = [c.id for c in said if normal(c.text) == normal(text)]
+        same = [c.id for c in said if verbatim_form(c.text) == verbatim_form(text)]
         cut = (c for c in self.ledger.claims() if c.root == root and c.reason == CUT and c.text == text)
         same += [c.echo_of for c in cut if c.echo_of is not None]  # it broke off in what leaves whole
         later = [c.id for c in said if c.how == "block" and c.id in leaving and same and c.id > same[-1]]
@@ -466,11 +466,11 @@ class Model:
     # ------------------------------------------------------------ parts leave
 
     def depart(self, room: int) -> None:
-        went = self.house.seen(self.ledger.depart({n: outgoing.Ask(RULES[n], room) for n in CHANNELS}))
+        went = self.house.seen(self.ledger.depart({n: outgoing.ChannelCapacity(RULES[n], room) for n in CHANNELS}))
         dests = [d.dest for d in (*went.sends, *went.looks)]
         assert len(dests) == len(set(dests)), f"Law 7: two parts of one line at once: {dests}"
         for one in went.sends:
-            folds = RULES[one.channel].safety == "idempotent" or one.op["kind"] in delivery.REPEATABLE
+            folds = RULES[one.channel].safety == "idempotent" or one.op["kind"] in delivery.IDEMPOTENT_KINDS
             assert folds or one.part not in self.doubtful, f"Law 7: part {one.part} left again, and it may be there"
         self.sent += [*went.sends, *went.looks]
 

@@ -22,7 +22,7 @@ from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import claims, outgoing
 from semel.ledger.delivery.claims import Caller, Say
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import Ask, Departure, Outcome
+from semel.ledger.delivery.outgoing import ChannelCapacity, Departure, Outcome
 from semel.ledger.inbound import hear
 from semel.ledger.storage.connect import connect
 from semel.ledger.storage.group_commit import Committer
@@ -88,7 +88,7 @@ class RestoreMachine(Counted):
 
     @rule(way=st.sampled_from(["receipt", "receipt", "lost", "nothing"]))
     def the_outbox_works(self, way: str) -> None:
-        asks = {name: Ask(rules, 8) for name, rules in RULES.items()}
+        asks = {name: ChannelCapacity(rules, 8) for name, rules in RULES.items()}
         done = self.store.apply(outgoing.depart, asks)
         for one in done.sends:
             if way != "nothing":

@@ -6,7 +6,7 @@ from proof.machines.house import HOMES, Process
 from proof.machines.model import Model
 from semel.ledger.delivery.claims import Say
 from semel.ledger.turns import tool_calls
-from semel.text.verbatim import normal
+from semel.text.verbatim import verbatim_form
 
 
 def edit(model: Model, process: Process, call: str, target: int, text: str) -> None:
@@ -28,5 +28,5 @@ def edit(model: Model, process: Process, call: str, target: int, text: str) -> N
 def said(model: Model, text: str) -> bool:
     """Whether the newest claim says this, and not that it was said before."""
     newest = [claim for claim in model.ledger.claims() if claim.outcome != "quiet"][-1]
-    assert normal(newest.text) == normal(text), f"the newest claim is {newest}, and not {text!r}"
+    assert verbatim_form(newest.text) == verbatim_form(text), f"the newest claim is {newest}, and not {text!r}"
     return newest.outcome == "said"

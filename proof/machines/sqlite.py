@@ -142,7 +142,7 @@ class SqliteLedger:
 
     # ---- parts
 
-    def depart(self, asks: Mapping[str, outgoing.Ask]) -> outgoing.Round:
+    def depart(self, asks: Mapping[str, outgoing.ChannelCapacity]) -> outgoing.Round:
         return self.write(outgoing.depart, asks)
 
     def receipt(self, part: int, outcome: outgoing.Outcome, rules: delivery.Rules) -> delivery.State:

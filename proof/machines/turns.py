@@ -17,7 +17,7 @@ from semel.acp_stream import Item
 from semel.law import busy, interrupted_turn, wake
 from semel.law import turn as law
 
-PAUSES = (wake.AT_ONCE, busy.COLLECT, wake.Pause(1_000, 3_000), wake.Pause(500, 0))
+PAUSES = (wake.NO_PAUSE, busy.COLLECT, wake.Pause(1_000, 3_000), wake.Pause(500, 0))
 
 
 @dataclass
@@ -75,7 +75,7 @@ class TurnMachine(Counted):
         if mode == "collect" and not pause.debounce:
             pause = busy.COLLECT
         elif mode in ("steer", "interrupt"):
-            pause = wake.AT_ONCE
+            pause = wake.NO_PAUSE
         self._wake(pause)
         self.wakers.add(self.heard)
         if act == "steer" and self.running is not None:
@@ -212,7 +212,7 @@ class TurnMachine(Counted):
     @rule(data=st.data(), event=st.sampled_from(sorted(law.TABLE["running"])))
     def nothing_leaves_a_finished_turn(self, data: st.DataObject, event: law.Event) -> None:
         over = data.draw(st.sampled_from([root for root in self.roots if root is not self.running]))
-        with refused(law.NotAllowed):
+        with refused(law.TurnStepNotAllowed):
             law.step(over.state, event)
 
     # ------------------------------------------------------------ what must hold

@@ -117,7 +117,7 @@ def recover(tx: Tx) -> None:
     """What a gateway does with its ledger when it starts: processes, files, commands, parts, turns, erasures."""
     for left in spawns.left_behind(tx):
         spawns.ended(tx, left.id, "its gateway was gone, and so was it")
-    channel_batch.clean(tx)
+    channel_batch.release_unclaimed_files(tx)
     for session in commands.left(tx):
         for one in commands.open_in(tx, session):
             commands.answer(tx, one.event, session, "It was not done before the power failed.")
@@ -142,7 +142,7 @@ def one_more_turn(tx: Tx) -> None:
     op = {"kind": "post", "session": to.key, "address": "7", "text": "Here."}
     says = claims.Say("block", "Here.", to.home, legs=(Leg(0, 5, "chat", "chat:7", op),))
     _end(tx, begun, "answered", show.Preview(1, "Here."), show.Block(1, (says,)))
-    asks = {name: outgoing.Ask(known, 100) for name, known in RULES.items()}
+    asks = {name: outgoing.ChannelCapacity(known, 100) for name, known in RULES.items()}
     for _ in range(100):  # a round looks at so many parts at most, and others wait to leave, too
         went = outgoing.depart(tx, asks).sends
         for one in went:

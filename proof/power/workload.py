@@ -162,7 +162,7 @@ class Script:
         self.model.call(process, f"ask{n}", "c1", None, "ask", "Shall I?", None)
         self.model.call(process, f"nowhere{n}", "c1", None, "text", self.words(), "nowhere")
         made = tool_calls.Call(process.token, "c1", f"job{n}-{process.spawn}", b"job %d" % n)
-        wanted = job_calls.Wanted(f"run-{n}", "true", "", 60.0)
+        wanted = job_calls.JobRequest(f"run-{n}", "true", "", 60.0)
         self.do(job_calls.ask, made, wanted, job_calls.Limits(9, 9))
         home = HOMES[run.begun.key]
         report = self.event(
@@ -237,7 +237,9 @@ class Script:
 
     def a_schedule_fires(self) -> None:
         n = self.fresh()
-        told = schedules.Told(f"daily-{n}", f"schedule:{n}", self.words(), "every", "1h", "UTC", "once", "api", 3_600)
+        told = schedules.ScheduleDefinition(
+            f"daily-{n}", f"schedule:{n}", self.words(), "every", "1h", "UTC", "once", "api", 3_600
+        )
         self.do(schedules.add, told)
         row = self.ledger.read(lambda tx: tx.one("schedule_get", name=told.name))
         self.do(schedules.fire, row, hear.To(told.session, "main", None), Firings((3_600,), 1), 7_200)

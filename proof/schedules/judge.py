@@ -19,7 +19,7 @@ from semel.gateway.ports import Safety
 from semel.ledger.admin import books
 from semel.ledger.delivery.claims import REISSUE
 from semel.ledger.storage.sql import Tx, queries
-from semel.text.verbatim import normal
+from semel.text.verbatim import verbatim_form
 
 if TYPE_CHECKING:
     from proof.schedules.world import World
@@ -315,7 +315,7 @@ class _Judge:
         for e in entries:
             if not e["superseded"] and not e["partial"] and e["claim"] is not None and e["claim"] not in self.fallen:
                 claim = self.claims[e["claim"]]
-                by_text[claim["root"], claim["dest"], normal(e["text"])].append(e)
+                by_text[claim["root"], claim["dest"], verbatim_form(e["text"])].append(e)
         for (root, dest, text), same in by_text.items():
             copies = count_copies((one for one in self.all_prompts if one.session == key), text)
             again = [
@@ -330,7 +330,7 @@ class _Judge:
     def _copied_late(self, key: str, text: str, before: Json, after: Json) -> bool:
         """Whether the agent told a copy of it, and something was heard before the copy came."""
         told = (one for prompt in self.world.disk.prompts if prompt.session == key for one in prompt.told)
-        copied = any(one.copied and normal(one.text) == text for one in told)
+        copied = any(one.copied and verbatim_form(one.text) == text for one in told)
         between = (e for e in self.entries if e["session"] == after["session"] and e["role"] == "user")
         return copied and any(before["seq"] < e["seq"] < after["seq"] for e in between)
 

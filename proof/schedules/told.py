@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from semel.text.verbatim import normal
+from semel.text.verbatim import verbatim_form
 
 Json = dict[str, Any]
 
@@ -48,9 +48,9 @@ class Prompted:
 
 def count_copies(prompts: Iterable[Prompted], text: str) -> int:
     """How often a text stands in one place: as often as one answer says it there, also where that was begun anew."""
-    wanted = normal(text)
+    wanted = verbatim_form(text)
     return 1 + max(
-        (sum(told.repeated and normal(told.text) == wanted for told in one.told) for one in prompts), default=0
+        (sum(told.repeated and verbatim_form(told.text) == wanted for told in one.told) for one in prompts), default=0
     )
 
 

@@ -56,7 +56,7 @@ class Witness:
         changed = {key for (key,) in self._ask(_CHANGES, dest, op.target)} & platform.tried.keys()
         if changed or not self._ask(_RESERVED, dest, op.target):
             self._broken(f"law 6: {op.text!r} is shown in {op.target} of {platform.name}, which is not reserved")
-        shown = op.text.removesuffix(previews.MARK)
+        shown = op.text.removesuffix(previews.MORE_MARKER)
         if not any(self._recorded(*entry, LAST).startswith(shown) for entry in self._ask(_SAID, op.session)):
             self._broken(f"law 6: {shown!r} is shown on {platform.name}, and nobody recorded it")
 

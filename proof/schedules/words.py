@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from proof.schedules.plan import Plan
 from proof.schedules.told import Prompted, Told, count_copies
-from semel.text.verbatim import normal
+from semel.text.verbatim import verbatim_form
 
 Json = dict[str, Any]
 
@@ -130,7 +130,7 @@ def _last_groups(prompts: list[Prompted]) -> tuple[list[Prompted], list[Prompted
 def _stands(rows: Rows, root: int, text: str, dest: str | None) -> list[Json]:
     """The claims by which a text stands in the transcript of its session, said to a destination (None: any). What was
     shown before a turn ended has none of its own: it was said at home."""
-    wanted = normal(text)
+    wanted = verbatim_form(text)
     found = []
     for entry in rows.entries:
         claim = rows.claims.get(entry["claim"])
@@ -139,6 +139,6 @@ def _stands(rows: Rows, root: int, text: str, dest: str | None) -> list[Json]:
         said_to = claim["dest"]
         if said_to is None and claim["how"] == "recovery":
             said_to = rows.sessions[rows.names[claim["session"]]]["home"]
-        if dest in (None, said_to) and normal(entry["text"]) == wanted:
+        if dest in (None, said_to) and verbatim_form(entry["text"]) == wanted:
             found.append(claim)
     return found

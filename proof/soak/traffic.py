@@ -145,7 +145,7 @@ class People:
             return f"/v1/sessions/{session.key}/messages", json.dumps(told).encode(), {}
         assert session.channel is not None
         body = json.dumps({"text": message.text, "session": session.key}).encode()
-        key = signature.key_of(SECRET)
+        key = signature.decode_secret(SECRET)
         return f"/v1/hooks/{session.channel.name}", body, signature.headers(key, message.mark, int(time.time()), body)
 
     async def _ask(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, int]:

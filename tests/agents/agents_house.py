@@ -17,7 +17,7 @@ from typing import Any
 from semel.agents.acp import AcpAgent, AcpConversation
 from semel.agents.demo import command as demo_command
 from semel.gateway.ports import Answered, Asked, Died, Launch, Signal, Update
-from semel.gateway.process_identity import members, strays
+from semel.gateway.process_identity import find_tagged_processes, list_group_members
 
 PATIENCE = 20.0  # seconds any single wait may take on a busy machine
 
@@ -173,8 +173,8 @@ class House:
             async with asyncio.timeout(PATIENCE):
                 await talk.close(1.0)
         for pid, pgid, born in self.spawned:
-            assert not members(pgid), "a group outlived its end"
-            assert not strays(f"{pid}.{born}"), "a process outlived its spawn"
+            assert not list_group_members(pgid), "a group outlived its end"
+            assert not find_tagged_processes(f"{pid}.{born}"), "a process outlived its spawn"
 
 
 def kill_quietly(pid: int) -> None:

@@ -15,7 +15,7 @@ import pytest
 from agents_house import LAUNCHER, PATIENCE, House, content, kill_quietly, running, until
 
 from semel.gateway.ports import Launch
-from semel.gateway.process_identity import identity, kill_group_if_same, mark, members
+from semel.gateway.process_identity import identity, kill_group_if_same, list_group_members, mark
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -71,9 +71,9 @@ async def test_a_gateway_killed_with_9_takes_launcher_and_worker_with_it(
     assert gateway[0].stdout
     worker = int(await asyncio.to_thread(gateway[0].stdout.readline))
     pid, pgid, _ = content(house.tmp / "record").split()
-    assert {int(pid), worker} <= set(members(int(pgid)))
+    assert {int(pid), worker} <= set(list_group_members(int(pgid)))
     gateway[0].kill()
-    await until(lambda: not members(int(pgid)), "the whole group is gone")
+    await until(lambda: not list_group_members(int(pgid)), "the whole group is gone")
 
 
 def guard_of(gateway: int) -> int:
@@ -108,7 +108,7 @@ async def test_nothing_is_executed_before_its_spawn_is_recorded(
     gateway.append(start_gateway(house, command, DIE_ON_START="1"))
     assert await asyncio.to_thread(gateway[0].wait, PATIENCE) == -signal.SIGKILL
     _, pgid, _ = content(house.tmp / "record").split()
-    await until(lambda: not members(int(pgid)), "the launcher is gone")
+    await until(lambda: not list_group_members(int(pgid)), "the launcher is gone")
     assert not ran.exists()
 
     async def fails(pid: int, pgid: int, born: str) -> None:
@@ -152,10 +152,10 @@ async def test_where_there_is_no_proc_a_birth_is_read_from_ps(monkeypatch: pytes
     try:
         born = identity(stray.pid)
         assert born and identity(stray.pid) == born
-        assert members(stray.pid) == [stray.pid]
+        assert list_group_members(stray.pid) == [stray.pid]
         assert await asyncio.to_thread(kill_group_if_same, stray.pid, stray.pid, born) is True
         assert stray.wait(PATIENCE) == -signal.SIGKILL
-        assert identity(stray.pid) is None and members(stray.pid) == []
+        assert identity(stray.pid) is None and list_group_members(stray.pid) == []
     finally:
         stray.kill()
         stray.wait()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from agents_house import LAUNCHER, PATIENCE, House, content, hear, running, script, turn, until
 
-from semel.agents.acp.environment import environment
+from semel.agents.acp.environment import build_environment
 from semel.gateway.ports import AgentError, Answered, Died
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -238,10 +238,10 @@ def test_an_agent_gets_the_variables_of_its_own_vendor_only() -> None:
         "CLAUDE_HIDDEN": "h",
     }
     for command in (["claude-agent-acp"], ["npx", "-y", "@agentclientprotocol/claude-agent-acp@0.100.0"]):
-        env = environment(command, {}, hidden=["CLAUDE_HIDDEN"], base=base)
+        env = build_environment(command, {}, hidden=["CLAUDE_HIDDEN"], base=base)
         assert env == {"ANTHROPIC_API_KEY": "a", "HOME": "/h", "PATH": os.defpath, "LANG": "C.UTF-8"}
-    assert "OPENAI_API_KEY" in environment(["node", "/x/codex-acp/dist/index.js"], {}, base=base)
-    assert "OPENAI_API_KEY" not in environment(["my-agent"], {}, base=base)
+    assert "OPENAI_API_KEY" in build_environment(["node", "/x/codex-acp/dist/index.js"], {}, base=base)
+    assert "OPENAI_API_KEY" not in build_environment(["my-agent"], {}, base=base)
 
 
 async def test_the_mcp_server_an_agent_is_given_carries_this_spawns_token(house: House) -> None:

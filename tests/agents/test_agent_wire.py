@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.agents.acp.wire import GAP, MAX_LINE, Call, Lines, LineTooLong, Noise, Reply, decode, fill_gap, messages
-from semel.gateway.files import FILE_LIMIT
+from semel.agents.acp.wire import (
+    GAP_MARKER,
+    MAX_LINE_BYTES,
+    Call,
+    Lines,
+    LineTooLong,
+    Noise,
+    Reply,
+    decode,
+    fill_gap,
+    messages,
+)
+from semel.gateway.files import MAX_FILE_BYTES
 
 Json = dict[str, Any]
 
@@ -69,7 +80,7 @@ def test_of_a_line_above_the_bound_what_is_no_text_of_the_agent_is_left_out(upda
     message, _ = cut(update, 2000)
     assert fill_gap(message, 1500)
     told = json.dumps(message.params)
-    assert GAP not in told and "1,500 bytes were left out here" in told and len(told) < 1000
+    assert GAP_MARKER not in told and "1,500 bytes were left out here" in told and len(told) < 1000
 
 
 @pytest.mark.parametrize(
@@ -97,7 +108,7 @@ def test_a_line_is_cut_between_its_characters(text: str, shift: int) -> None:
 
 
 def test_the_largest_file_fits_into_a_line() -> None:
-    assert len(base64.b64encode(bytes(FILE_LIMIT))) + 100_000 < MAX_LINE
+    assert len(base64.b64encode(bytes(MAX_FILE_BYTES))) + 100_000 < MAX_LINE_BYTES
 
 
 json_values = st.recursive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from semel.agents.found import found_on_path
+from semel.agents.found import find_agents_on_path
 
 
 def test_agents_on_path_are_named_with_lines_that_are_toml_and_nothing_is_run(tmp_path: Path) -> None:
@@ -14,7 +14,7 @@ def test_agents_on_path_are_named_with_lines_that_are_toml_and_nothing_is_run(tm
         (tmp_path / name).write_text(f"#!/bin/sh\ntouch {ran}\n")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "gemini").write_text("not executable")
-    found = found_on_path(str(tmp_path))
+    found = find_agents_on_path(str(tmp_path))
     assert [(one["name"], one["command"]) for one in found] == [
         ("claude", ["claude-agent-acp"]),
         ("codex", ["codex-acp"]),
@@ -27,4 +27,4 @@ def test_agents_on_path_are_named_with_lines_that_are_toml_and_nothing_is_run(tm
 
 
 def test_an_empty_path_finds_nobody(tmp_path: Path) -> None:
-    assert found_on_path(str(tmp_path)) == []
+    assert find_agents_on_path(str(tmp_path)) == []

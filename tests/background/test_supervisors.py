@@ -14,8 +14,8 @@ import pytest
 from semel.faces.config import ConfigError
 from semel.faces.config.load import load
 from semel.gateway.ports import CannotBegin, Job
-from semel.gateway.process_identity import JOB, strays
-from semel.tools.catalogue import Greeting, listing
+from semel.gateway.process_identity import JOB, find_tagged_processes
+from semel.tools.catalogue import Greeting, list_tools
 from semel.tools.exec import reports
 from semel.tools.exec.background import Supervisors, Workplace
 from semel.tools.exec.spool import Spool
@@ -105,7 +105,7 @@ def test_the_same_job_cannot_begin_twice(tmp_path: Path) -> None:
         assert time.monotonic() < ends
         time.sleep(0.02)
     assert "was cancelled by the test all" in report.read_text()
-    assert strays("job-4", JOB) == [] and not one.cancel("job-5", "the test")
+    assert find_tagged_processes("job-4", JOB) == [] and not one.cancel("job-5", "the test")
     for pid in _watching("job-4"):
         os.kill(pid, 9)
     assert ended.wait(30)  # it is told at once
@@ -133,7 +133,7 @@ def test_a_workspace_that_is_gone_is_named(tmp_path: Path) -> None:
 
 
 def test_an_agent_is_told_that_this_tool_can_do_anything() -> None:
-    hints = {tool["name"]: tool["annotations"]["destructiveHint"] for tool in listing(Greeting())}
+    hints = {tool["name"]: tool["annotations"]["destructiveHint"] for tool in list_tools(Greeting())}
     assert [name for name, dangerous in hints.items() if dangerous] == ["run_in_background"]
 
 

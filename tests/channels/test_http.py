@@ -57,7 +57,7 @@ async def test_a_failed_handshake_is_provably_not_sent() -> None:
 
 async def test_a_connection_that_never_comes_about_is_provably_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A TLS handshake that is never answered stands for it: the connection time-out covers both."""
-    monkeypatch.setattr(http, "CONNECT", 0.2)
+    monkeypatch.setattr(http, "CONNECT_TIMEOUT_S", 0.2)
     async with serve(answers(200)) as server:
         with pytest.raises(NotSent, match="took too long to accept a connection"):
             await try_post(server.url.replace("http:", "https:"))
@@ -87,7 +87,7 @@ async def test_a_body_that_breaks_off_does_not_make_the_status_unknown() -> None
 
 async def test_only_the_beginning_of_a_long_answer_is_read() -> None:
     async with serve(answers(200, b"x" * 1_000_000)) as server:
-        assert len((await try_post(server.url)).body) == http.MOST
+        assert len((await try_post(server.url)).body) == http.MAX_ANSWER_BYTES
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semel.channels.markdown import has_scheme, nowhere, parse, spell_links
+from semel.channels.markdown import follows_no_links, has_scheme, parse, spell_links
 
 
 def told(text: str) -> str:
@@ -43,7 +43,7 @@ def test_an_item_that_skips_numbers_keeps_its_own() -> None:
 
 def test_addresses_are_written_out_where_nobody_can_follow_them() -> None:
     tokens = parse("[t](https://e.org) <https://e.org/ä> <a@b.cd>")
-    spell_links(tokens, nowhere)
+    spell_links(tokens, follows_no_links)
     said = "".join(child.content for child in tokens[1].children or ())
     assert said == "t (https://e.org) https://e.org/ä a@b.cd"
 

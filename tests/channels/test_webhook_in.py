@@ -52,7 +52,7 @@ class Hook:
         self, body: Any, id: str = "k-1", secret: str = SECRET, at: int = NOW, **headers: str
     ) -> tuple[int, dict[str, Any]]:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        made = signature.headers(signature.key_of(secret), id, at, raw)
+        made = signature.headers(signature.decode_secret(secret), id, at, raw)
         return await self.channel.receive(self.inbox, {**made, **headers}, raw)
 
     async def bearer(self, body: Any, token: str = TOKEN, **headers: str) -> tuple[int, dict[str, Any]]:
@@ -68,7 +68,7 @@ def make() -> type[Hook]:
 
 def test_the_signature_is_that_of_the_standard() -> None:
     """The example of the Standard Webhooks documentation."""
-    key = signature.key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    key = signature.decode_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     made = signature.sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert made == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
@@ -115,8 +115,8 @@ async def test_the_same_key_for_another_session_or_kind_is_a_conflict_and_not_si
 async def test_one_right_signature_among_several_is_enough(make: Any) -> None:
     hook = make()
     raw = b'{"text": "hi"}'
-    right = signature.sign(signature.key_of(SECRET), "k", NOW, raw)
-    wrong = signature.sign(signature.key_of(OTHER), "k", NOW, raw)
+    right = signature.sign(signature.decode_secret(SECRET), "k", NOW, raw)
+    wrong = signature.sign(signature.decode_secret(OTHER), "k", NOW, raw)
     headers = {"Webhook-Id": "k", "Webhook-Timestamp": str(NOW), "Webhook-Signature": f"{wrong} v1a,x {right}"}
     assert (await hook.channel.receive(hook.inbox, headers, raw))[0] == 202
 
@@ -144,7 +144,7 @@ async def test_a_message_that_is_not_rightly_signed_is_refused(make: Any, change
 async def test_every_byte_of_the_body_is_signed(make: Any) -> None:
     hook = make()
     raw = b'{"text": "hi"}'
-    headers = signature.headers(signature.key_of(SECRET), "k", NOW, raw)
+    headers = signature.headers(signature.decode_secret(SECRET), "k", NOW, raw)
     assert (await hook.channel.receive(hook.inbox, headers, raw + b" "))[0] == 401
 
 

@@ -28,7 +28,7 @@ async def test_a_message_leaves_signed_with_its_key_as_its_id() -> None:
     [request] = server.requests
     assert request.headers["webhook-id"] == "k-1"
     assert request.headers["content-type"] == "application/json"
-    assert signature.verify(signature.key_of(SECRET), request.headers, request.body, time.time()) == "k-1"
+    assert signature.verify(signature.decode_secret(SECRET), request.headers, request.body, time.time()) == "k-1"
     assert json.loads(request.body) == {
         "type": "message.post",
         "timestamp": "2025-11-21T22:38:01.250Z",

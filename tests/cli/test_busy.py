@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cli_house import Cli, until
 
-from semel.faces.busy import fate, line, ordinal
+from semel.faces.busy import format_waiting_state, line, ordinal
 from semel.faces.transcript import marks
 
 Work = Callable[[str], None]
@@ -105,7 +105,7 @@ def test_words_for_places_and_marks() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th",
     ]  # fmt: skip
-    assert (fate("queue"), fate("steer", 2)) == ("queued", "joins the running turn")
+    assert (format_waiting_state("queue"), format_waiting_state("steer", 2)) == ("queued", "joins the running turn")
     waiting = {"born": 1, "seq": 7, "waiting": "collect"}
     assert line([{"seq": 9, "born": 3, "waiting": "queue"}, {"seq": 8, "born": 2}, waiting]) == {7: 1, 9: 2}
     assert marks({"role": "user", "joined": True, "automatic": True}) == ["automatic", "joined the running turn"]

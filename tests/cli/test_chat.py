@@ -20,7 +20,7 @@ from textual.widgets import Markdown, Static
 
 from semel.faces.client import RETRIES, Client
 from semel.faces.config.load import load
-from semel.faces.run import House, open_house
+from semel.faces.run import RunningGateway, open_gateway
 from semel.faces.terminal.app import ChatApp
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
@@ -29,12 +29,12 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 
-def house_in(data: Path) -> contextlib.AbstractAsyncContextManager[House]:
-    return open_house(load(data_dir=data, listen="127.0.0.1:0", env={"HOME": str(data)}))
+def house_in(data: Path) -> contextlib.AbstractAsyncContextManager[RunningGateway]:
+    return open_gateway(load(data_dir=data, listen="127.0.0.1:0", env={"HOME": str(data)}))
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def house(tmp_path: Path) -> AsyncIterator[RunningGateway]:
     async with house_in(tmp_path) as house:
         yield house
         assert (await house.gateway.doctor())["ok"]
@@ -87,7 +87,7 @@ def idle(pilot: Pilot[None]) -> bool:
     return app.link.state == "connected" and not app.link.view.busy and not app._dirty
 
 
-async def test_what_is_said_and_answered_stands_on_the_screen_once(house: House, tmp_path: Path) -> None:
+async def test_what_is_said_and_answered_stands_on_the_screen_once(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "say: ha, ha")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "both")
@@ -95,7 +95,7 @@ async def test_what_is_said_and_answered_stands_on_the_screen_once(house: House,
         assert pilot.app.query_one(Prompt).text == ""
 
 
-async def test_a_session_is_seen_as_it_was_by_who_comes_later(house: House, tmp_path: Path) -> None:
+async def test_a_session_is_seen_as_it_was_by_who_comes_later(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "tool")
         await seen(pilot, lambda: len(rows(pilot)) >= 3 and idle(pilot), "the tool call")
@@ -104,7 +104,7 @@ async def test_a_session_is_seen_as_it_was_by_who_comes_later(house: House, tmp_
         await seen(pilot, lambda: rows(pilot) == live, "the same rows")
 
 
-async def test_enter_sends_and_ctrl_j_is_a_new_line(house: House, tmp_path: Path) -> None:
+async def test_enter_sends_and_ctrl_j_is_a_new_line(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await pilot.press("a", "ctrl+j", "b")
         assert pilot.app.query_one(Prompt).text == "a\nb"
@@ -113,7 +113,7 @@ async def test_enter_sends_and_ctrl_j_is_a_new_line(house: House, tmp_path: Path
         assert rows(pilot)[0] == "a\nb"
 
 
-async def test_up_brings_back_what_was_said_and_down_the_draft(house: House, tmp_path: Path) -> None:
+async def test_up_brings_back_what_was_said_and_down_the_draft(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         prompt = pilot.app.query_one(Prompt)
         for text in ("one", "two"):
@@ -128,7 +128,7 @@ async def test_up_brings_back_what_was_said_and_down_the_draft(house: House, tmp
         assert prompt.text == "draft"
 
 
-async def test_keys_typed_while_a_question_appears_never_answer_it(house: House, tmp_path: Path) -> None:
+async def test_keys_typed_while_a_question_appears_never_answer_it(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "permission")
         question = pilot.app.query_one(Question)
@@ -144,7 +144,7 @@ async def test_keys_typed_while_a_question_appears_never_answer_it(house: House,
         assert pilot.app.focused is pilot.app.query_one(Prompt)
 
 
-async def test_escape_stops_the_running_turn(house: House, tmp_path: Path) -> None:
+async def test_escape_stops_the_running_turn(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "slow")
         await seen(pilot, lambda: any("One word" in row for row in rows(pilot)), "the beginning")
@@ -153,7 +153,9 @@ async def test_escape_stops_the_running_turn(house: House, tmp_path: Path) -> No
         assert app_of(pilot).link.view.ordered()[1]["partial"]
 
 
-async def test_what_waits_tells_its_place_and_ctrl_t_chooses_how_it_is_taken(house: House, tmp_path: Path) -> None:
+async def test_what_waits_tells_its_place_and_ctrl_t_chooses_how_it_is_taken(
+    house: RunningGateway, tmp_path: Path
+) -> None:
     door = tmp_path / "door"
     async with chat(tmp_path) as pilot:
         await type_in(pilot, f'[[script {{"steps":["Working.",{{"wait":"{door}"}}]}}]]')
@@ -171,7 +173,9 @@ async def test_what_waits_tells_its_place_and_ctrl_t_chooses_how_it_is_taken(hou
         await seen(pilot, lambda: idle(pilot) and heads(pilot)[2:5] == end, "nothing waits")
 
 
-async def test_a_turn_that_is_tried_again_counts_down_and_escape_stops_it(house: House, tmp_path: Path) -> None:
+async def test_a_turn_that_is_tried_again_counts_down_and_escape_stops_it(
+    house: RunningGateway, tmp_path: Path
+) -> None:
     error = '{"error":{"code":-32603,"message":"API Error: 529 Overloaded"}}'
     async with chat(tmp_path) as pilot:
         await type_in(pilot, f'[[script {{"steps":[{error}]}}]]')
@@ -182,7 +186,7 @@ async def test_a_turn_that_is_tried_again_counts_down_and_escape_stops_it(house:
         assert "tried again" not in str(status.content)
 
 
-async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: House, tmp_path: Path) -> None:
+async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "long 60")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the text")
@@ -200,7 +204,7 @@ async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: Hous
 
 
 async def test_older_text_comes_when_a_reader_gets_there(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semel.faces.terminal.app.FIRST", 20)
     for n in range(15):
@@ -216,7 +220,7 @@ async def test_older_text_comes_when_a_reader_gets_there(
 
 
 async def test_a_session_that_is_deleted_leaves_the_screen_and_one_that_others_begin_comes_to_it(
-    house: House, tmp_path: Path
+    house: RunningGateway, tmp_path: Path
 ) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "say: old")
@@ -265,7 +269,7 @@ async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeyp
 
 
 async def test_a_message_whose_answer_was_lost_is_not_said_twice_by_another_enter(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest, lost = Client._call, [0] * len(RETRIES) + [0]
 
@@ -288,7 +292,7 @@ async def test_a_message_whose_answer_was_lost_is_not_said_twice_by_another_ente
         await seen(pilot, lambda: rows(pilot) == ["say: once", "once"] and idle(pilot), "one message, one answer")
 
 
-async def test_a_conversation_that_fits_the_screen_has_nothing_new_below(house: House, tmp_path: Path) -> None:
+async def test_a_conversation_that_fits_the_screen_has_nothing_new_below(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         for text in ("say: one", "say: two", "say: three"):
             await type_in(pilot, text)
@@ -296,7 +300,7 @@ async def test_a_conversation_that_fits_the_screen_has_nothing_new_below(house: 
             assert "new below" not in str(pilot.app.query_one("#status", Static).content)
 
 
-async def test_tool_output_is_cut_until_it_is_opened(house: House, tmp_path: Path) -> None:
+async def test_tool_output_is_cut_until_it_is_opened(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, '[[script [{"tool": "count", "output": ["1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"]}]]]')
         await seen(pilot, lambda: pilot.app.query(ItemRow) and idle(pilot), "the tool call")
@@ -330,7 +334,7 @@ def screen(tmux: list[str]) -> str:
     return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
 
 
-async def test_a_summary_is_marked_as_one_and_stands_back(house: House, tmp_path: Path) -> None:
+async def test_a_summary_is_marked_as_one_and_stands_back(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "say: hello")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "both")

@@ -10,7 +10,7 @@ import pytest
 from test_chat import chat, house, idle, rows, seen, type_in
 from textual.widgets import OptionList, Static
 
-from semel.faces.run import House
+from semel.faces.run import RunningGateway
 from semel.faces.terminal import lines
 from semel.faces.terminal.question import Question, told
 from semel.faces.terminal.rows import BROKEN, Row, make
@@ -35,7 +35,7 @@ def script(*steps: Any) -> str:
     return f"[[script {json.dumps({'steps': steps})}]]"
 
 
-async def test_an_agents_odd_plan_and_request_stop_nothing(house: House, tmp_path: Path) -> None:
+async def test_an_agents_odd_plan_and_request_stop_nothing(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(
             pilot, script(raw(ODD_PLAN), "before", raw(ODD_ASK), {"sleep": 0.2}, {"tool": "ls"}, {"hang": True})
@@ -52,7 +52,7 @@ async def test_an_agents_odd_plan_and_request_stop_nothing(house: House, tmp_pat
 
 @pytest.mark.parametrize("entries", [[None], 7, [[]]])
 async def test_a_row_that_cannot_be_drawn_says_so_and_the_next_is_drawn(
-    house: House,
+    house: RunningGateway,
     tmp_path: Path,
     entries: Any,
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 from cli_house import PATIENCE, Cli, end, heard, until
 
 from semel.faces.config.load import load
-from semel.faces.run import CannotStart, open_house, owner_token
+from semel.faces.run import CannotStart, open_gateway, owner_token
 
 SLOW = '[[script [{"text": "One word after the other. One word after the other.", "chunks": 20, "delay": 0.15}]]]'
 
@@ -172,7 +172,7 @@ def in_terminal(cli: Cli, *args: str) -> str:
 
 async def test_the_whole_house_opens_in_a_program_too(tmp_path: Path) -> None:
     config = load(data_dir=tmp_path, listen="127.0.0.1:0", env={"HOME": str(tmp_path)})
-    async with open_house(config) as house:
+    async with open_gateway(config) as house:
         heard = await house.gateway.say("main", "hello")
         assert heard.status == "accepted"
     assert not (tmp_path / "gateway.json").exists()

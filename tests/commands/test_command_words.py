@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.law.commands import COMMANDS, Given, Message, Mistyped, distance, nearest, read
+from semel.law.commands import COMMANDS, CommandCall, Message, Mistyped, distance, nearest, read
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_is_its_whole_first_word(name: str) -> None:
-    assert read(f"/{name}") == read(f"/{name} \n") == Given(name)
+    assert read(f"/{name}") == read(f"/{name} \n") == CommandCall(name)
     assert read(f" /{name}") == Message(f" /{name}")
     assert read(f"say /{name}") == Message(f"say /{name}")
     assert read(f"/{name}/x") == Message(f"/{name}/x")
@@ -29,9 +29,9 @@ def test_other_text_that_begins_with_a_slash_is_a_message_unchanged(text: str) -
 
 
 def test_what_follows_a_command_is_what_it_takes() -> None:
-    assert read("/model gpt-5") == Given("model", "gpt-5")
-    assert read("/mode plan ") == Given("mode", "plan")
-    assert read("/history 20") == Given("history", "20")
+    assert read("/model gpt-5") == CommandCall("model", "gpt-5")
+    assert read("/mode plan ") == CommandCall("mode", "plan")
+    assert read("/history 20") == CommandCall("history", "20")
     assert read("/queue then do this\nand that") == Message("then do this\nand that", "queue")
     assert read("/steer /etc/hosts") == Message("/etc/hosts", "steer")
 
@@ -48,7 +48,7 @@ def test_a_slip_of_the_fingers_is_held_back_with_the_nearest_command(text: str, 
 
 def test_a_command_of_the_agents_own_is_no_slip() -> None:
     assert read("/modes", own={"modes"}) == Message("/modes")
-    assert read("/stop", own={"stop"}) == Given("stop")  # the gateway's own goes first; //stop is the agent's
+    assert read("/stop", own={"stop"}) == CommandCall("stop")  # the gateway's own goes first; //stop is the agent's
 
 
 @pytest.mark.parametrize("text", ["/stop", "/stpo", "/queue later", "/history 3", "//stop", "///status"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from command_world import answer, command, exists, given
 from gateway_world import World, script, until
 
-from semel.gateway.inbound.commands import Wanted
+from semel.gateway.inbound.commands import CommandRequest
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.sql import Tx
@@ -180,9 +180,9 @@ async def test_an_answer_reaches_the_person_in_a_chat(tmp_path: Path) -> None:
 async def test_one_place_decides_who_may(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask("hello")
-        seen: list[Wanted] = []
+        seen: list[CommandRequest] = []
 
-        def only_ada(wanted: Wanted) -> str | None:
+        def only_ada(wanted: CommandRequest) -> str | None:
             seen.append(wanted)
             return None if wanted.sender == "Ada" else "Only Ada may do that."
 

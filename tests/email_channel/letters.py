@@ -7,7 +7,7 @@ from email.policy import SMTP
 from typing import Any
 
 from semel.channels.email import EmailSettings
-from semel.channels.email.parse import Letter, read
+from semel.channels.email.parse import ParsedMail, read
 
 PASSED = "mx.example.org; dmarc=pass header.from=people.org"
 
@@ -43,7 +43,7 @@ def mail(text: str = "Hello", **headers: str | None) -> EmailMessage:
     return one
 
 
-def heard(one: EmailMessage | bytes, **more: Any) -> Letter:
+def heard(one: EmailMessage | bytes, **more: Any) -> ParsedMail:
     """What is told of it."""
     return read(one if isinstance(one, bytes) else bytes(one), settings(**more))
 

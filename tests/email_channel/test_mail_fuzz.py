@@ -11,7 +11,7 @@ from letters import PASSED, heard, raw, settings
 
 from semel.channels.email.address import place
 from semel.channels.email.html_to_text import readable
-from semel.channels.email.parse import Letter, read
+from semel.channels.email.parse import ParsedMail, read
 from semel.law.identity import check_event_key
 
 HEADERS = (
@@ -72,7 +72,7 @@ mails = st.builds(
 )
 
 
-def check(letter: Letter) -> None:
+def check(letter: ParsedMail) -> None:
     """It can be put."""
     check_event_key(letter.key)
     if letter.kind == "unreadable":

@@ -10,7 +10,7 @@ from imap_script import imap
 from letters import heard, mail, raw
 from test_mail_line import channel, running
 
-from semel.channels.email.receive import FIRST
+from semel.channels.email.receive import FIRST_FETCH_BYTES
 from semel.testing.inbox import KeptInbox
 
 
@@ -25,12 +25,12 @@ def test_a_codec_that_is_no_charset_is_not_used(charset: str) -> None:
 
 async def test_of_an_unreadable_mail_that_names_nobody_only_the_beginning_is_kept(tmp_path: Path) -> None:
     inbox = KeptInbox(tmp_path)
-    bomb = b"To: semel@example.org\r\nMessage-ID: <1@x>\r\n\r\n" + b"x" * 3 * FIRST
+    bomb = b"To: semel@example.org\r\nMessage-ID: <1@x>\r\n\r\n" + b"x" * 3 * FIRST_FETCH_BYTES
     async with imap() as server, running(channel(server.port), inbox):
         await inbox.wait_online()
         server.add(bomb)
         await inbox.wait(1)
         server.add(bytes(mail("behind", message_id="<2@people.org>")))
         odd, behind = await inbox.wait(2)
-    assert (odd.kind, len(odd.raw), behind.text[-6:]) == ("unreadable", FIRST, "behind")
+    assert (odd.kind, len(odd.raw), behind.text[-6:]) == ("unreadable", FIRST_FETCH_BYTES, "behind")
     assert "all of it lies in the mailbox" in odd.why

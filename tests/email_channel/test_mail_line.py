@@ -105,7 +105,7 @@ async def test_news_that_come_while_another_mail_is_fetched_are_not_missed(tmp_p
 async def test_a_server_that_tells_of_nothing_all_the_time_is_not_asked_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receive, "PAUSE", 0.2)
+    monkeypatch.setattr(receive, "EMPTY_NEWS_PAUSE_S", 0.2)
     inbox = KeptInbox(tmp_path)
     nothing = "+ go on\r\n* OK still here\r\n{tag} OK done"
     async with imap(steps={"IDLE": nothing, "": "* OK what"}) as server, running(channel(server.port), inbox):
@@ -222,8 +222,8 @@ async def test_a_mail_that_the_server_never_gives_out_is_left_behind_after_three
 async def test_a_mail_whose_answer_has_no_end_is_left_behind_after_three_runs(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "BESIDE", 200_000)
-    monkeypatch.setattr(transport, "SLOWEST", 1e9)
+    monkeypatch.setattr(transport, "MAX_OVERHEAD_BYTES", 200_000)
+    monkeypatch.setattr(transport, "MIN_DOWNLOAD_BYTES_PER_S", 1e9)
     inbox = KeptInbox(tmp_path, json.dumps({"uidvalidity": 7, "uid": 0, "since": 0}))
     async with imap(mails=[b"x" * 100, bytes(mail())], endless=how) as server:
         one = channel(server.port, timeout=0.2 if how == "slow" else 5.0)

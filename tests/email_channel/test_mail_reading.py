@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from letters import heard, mail, raw, settings
 
-from semel.channels.email.parse import Letter, read
+from semel.channels.email.parse import ParsedMail, read
 from semel.channels.email.parse_body import TEXT_MOST
 
 OURS = "<semel.0f9a.1f0c9a1e52d4b687@example.org>"
@@ -352,7 +352,7 @@ Message-ID: %s\r
 REPORT = "Content-Type: multipart/report; report-type=delivery-status; boundary=b"
 
 
-def bounced(*changes: tuple[bytes, bytes]) -> Letter:
+def bounced(*changes: tuple[bytes, bytes]) -> ParsedMail:
     """What is told of the report, with those changes."""
     one = DSN % OURS.encode()
     for old, new in changes:

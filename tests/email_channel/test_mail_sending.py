@@ -114,7 +114,7 @@ async def test_every_end_of_an_attempt_is_told_and_there_is_one(step: str, answe
 
 
 async def test_a_goodbye_that_goes_wrong_does_not_undo_the_mail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.channels.email.send.GOODBYE", 0.3)
+    monkeypatch.setattr("semel.channels.email.send.QUIT_TIMEOUT_S", 0.3)
     for answer in (DROP, HANG, "500 stay"):
         async with smtp(QUIT=answer) as server:
             assert await channel(server.port).send(POST) == Receipt(ID)

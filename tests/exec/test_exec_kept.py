@@ -16,7 +16,7 @@ import pytest
 from exec_house import PATIENCE, TOKEN, House, line, proxy, until
 
 from semel.tools.exec import reporter, reports, spool
-from semel.tools.exec.output import Output, unfinished
+from semel.tools.exec.output import Output, count_unfinished_bytes
 from semel.tools.exec.spool import FINISHED, LOST, STARTED, Spool
 
 BOX = ("--name", "box", "--token-file", "ci.token")
@@ -56,8 +56,8 @@ def test_a_gateway_that_is_killed_meanwhile_is_told_when_it_is_back(
 
 
 def test_a_long_pause_ends_when_a_gateway_starts_on_this_machine(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporter, "FIRST_PAUSE", 3600.0)
-    monkeypatch.setattr(reporter, "LONGEST_PAUSE", 3600.0)
+    monkeypatch.setattr(reporter, "MIN_RETRY_DELAY_S", 3600.0)
+    monkeypatch.setattr(reporter, "MAX_RETRY_DELAY_S", 3600.0)
     run = Spool(house.data / "exec", "box").begin("r" * 32, {"session": "ci:back"}, 0)
     for kind in (STARTED, FINISHED):
         run.put(kind, {"kind": kind, "key": f"back:{kind}", "text": "it came so far", "data": {}})
@@ -250,7 +250,11 @@ def test_characters_are_not_cut_by_the_way_they_come(tmp_path: Path) -> None:
         output.take("err", b".")
     output.end()
     assert (tmp_path / "o").read_text().replace(".", "") == text
-    assert unfinished(b"\xf0\x9f\x98") == 3 and unfinished(b"\xc3\xa9") == 0 and unfinished(b"\x80\x80\x80\x80") == 0
+    assert (
+        count_unfinished_bytes(b"\xf0\x9f\x98") == 3
+        and count_unfinished_bytes(b"\xc3\xa9") == 0
+        and count_unfinished_bytes(b"\x80\x80\x80\x80") == 0
+    )
 
 
 def test_what_is_lost_without_a_process_is_not_guessed_about() -> None:

@@ -12,7 +12,7 @@ from export_house import agent, conversation, exported, header, turn, user
 from gateway_world import World, script
 
 from semel.faces.documents import FORMATS, HtmlDocument, MarkdownDocument
-from semel.faces.documents.markdown import kept_in
+from semel.faces.documents.markdown import contain_markdown
 from semel.gateway.errors import NoSuchSession
 from semel.ledger.admin import export
 
@@ -136,7 +136,7 @@ def test_names_are_text_too(name: str) -> None:
     ],
 )
 def test_a_text_stays_inside_its_entry_in_a_markdown_document(text: str, kept: str) -> None:
-    assert kept_in(text) == kept
+    assert contain_markdown(text) == kept
 
 
 def test_a_markdown_document_has_a_heading_an_entry() -> None:

@@ -142,7 +142,7 @@ async def test_an_import_whose_session_is_deleted_says_so_and_begins_anew(world:
     stand = await world.gateway.record.write(import_session.begin, target, checked)
     [staged] = [one["key"] for one in await world.gateway.sessions()]
     await world.gateway.delete(staged)
-    with pytest.raises(import_session.Disturbed, match="was deleted while it was imported"):
+    with pytest.raises(import_session.ImportDisturbed, match="was deleted while it was imported"):
         await world.gateway.record.write(import_session.end, stand, target, checked)
     assert (await world.gateway.import_session(file(GOOD)))["status"] == "imported"
     assert await world.texts("x") == ["hi", "ho"]

@@ -20,7 +20,7 @@ from semel.ledger.admin import books
 from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import Caller, Say
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
@@ -78,7 +78,7 @@ class House(Views):
         await self.record.write(show.finish, fence, caller, ops, slots, show.End("answered", "end_turn"))
 
     async def send(self) -> None:
-        done = await self.record.write(outgoing.depart, {"chat": Ask(RULES, 2)})
+        done = await self.record.write(outgoing.depart, {"chat": ChannelCapacity(RULES, 2)})
         for one in done.sends:
             outcome = Outcome("receipt", receipt=f"r{one.part}")
             await self.record.write(outgoing.receipt, one.part, outcome, RULES)

@@ -11,14 +11,14 @@ from semel.acp_stream import Began, Changed, Ended, Grew, display
 from semel.gateway.outbound.destinations import Places
 from semel.gateway.turns import stream_view
 from semel.gateway.turns.speech import Speech
-from semel.gateway.turns.stream_view import HEAD, LATE, TAIL, Viewing
+from semel.gateway.turns.stream_view import HEAD, LATE, TAIL, StreamView
 from semel.ledger.turns import show
 
 Json = dict[str, Any]
 
 
-def a_viewing(turn: int = 1) -> Viewing:
-    one = Viewing()
+def a_viewing(turn: int = 1) -> StreamView:
+    one = StreamView()
     one.begin(speech(), turn)
     return one
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from semel.gateway.ports import Update
-from semel.gateway.turns.agent_pool import Live
+from semel.gateway.turns.agent_pool import LiveAgent
 from semel.gateway.turns.planner import REPLAY_QUIET, replayed
 
 
@@ -17,7 +17,7 @@ def told(text: str) -> Update:
 
 async def test_what_comes_while_the_gateway_stands_still_belongs_to_the_replay() -> None:
     conversation: Any = None
-    live = Live(1, 1, "s", "main", conversation, 60.0)
+    live = LiveAgent(1, 1, "s", "main", conversation, 60.0)
     loop = asyncio.get_running_loop()
     live.signals.put_nowait(told("It is on."))
 

@@ -16,9 +16,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from semel.gateway.tools.rpc import LINE, RpcError, RpcServer, SocketRefused, socket_path
-from semel.gateway.tools.unix_socket import PATH_BYTES
+from semel.gateway.tools.unix_socket import MAX_PATH_BYTES
 from semel.tools import lines
-from semel.tools.rpc_client import Lost, Refused, ask_once
+from semel.tools.rpc_client import GatewayRefused, NoGatewayAnswer, ask_once
 
 Json = dict[str, Any]
 BOUND = 20.0
@@ -341,7 +341,7 @@ async def test_a_path_too_long_for_a_socket_is_said_to_be_and_has_a_short_stand_
 
 async def check_short_stand_in(deep: Path, house: House) -> None:
     short = socket_path(deep)
-    assert len(os.fsencode(short)) <= PATH_BYTES
+    assert len(os.fsencode(short)) <= MAX_PATH_BYTES
     assert short == socket_path(deep) != socket_path(deep / "other")
     assert socket_path(Path("/short")) == Path("/short/gateway.sock")
     server = RpcServer(short, house.handle)
@@ -353,12 +353,12 @@ async def check_short_stand_in(deep: Path, house: House) -> None:
 async def test_one_question_without_a_connection_of_its_own_to_keep(server: RpcServer, path: Path) -> None:
     ask = lambda method, where=path: asyncio.to_thread(ask_once, os.fspath(where), method, {})  # noqa: E731
     assert await ask("hi") == {"method": "hi"}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(GatewayRefused) as refused:
         await ask("refuse")
     assert refused.value.code == "fenced"
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(NoGatewayAnswer) as lost:
         await ask("hi", path.with_name("nobody.sock"))
     assert lost.value.handed is False
-    with pytest.raises(Lost) as silent:
+    with pytest.raises(NoGatewayAnswer) as silent:
         await asyncio.to_thread(ask_once, os.fspath(path), "wait", {}, 0.1)
     assert silent.value.handed is True

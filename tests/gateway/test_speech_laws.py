@@ -12,7 +12,7 @@ from gateway_world import PATIENCE, World, destination, script, until
 
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.gateway.turns.run import OVERTAKEN
+from semel.gateway.turns.run import TOOL_ANNOUNCEMENT_TIMEOUT_S
 from semel.testing import FakeChannel, Platform
 
 Json = dict[str, Any]
@@ -143,7 +143,7 @@ async def test_the_first_call_of_an_agent_that_tells_of_no_calls_is_soon_made(tm
             said = await w.ask(script({"text": "On it. ", "chunks": 3}, call, call | {"id": "c2"}, "Done."))
             assert said[-4:] == ["On it. ", "The report is ready.", "The report is ready.", "Done."]
             took = loop.time() - began
-            assert took < 2 * OVERTAKEN, "neither of the calls was waited for in vain"
+            assert took < 2 * TOOL_ANNOUNCEMENT_TIMEOUT_S, "neither of the calls was waited for in vain"
         [live] = [one for one in w.gateway.spawns.live.values() if one.key == "s"]
         assert live.announces is False
 

@@ -13,7 +13,7 @@ from semel.gateway.settings import DestinationSettings
 from semel.gateway.turns.speech import Speech
 from semel.ledger.delivery.claims import Say
 from semel.ledger.turns import show
-from semel.text.verbatim import normal
+from semel.text.verbatim import verbatim_form
 
 WORDS = ("Done.", "Do", "It is 42. ", "\n", " ", "x")
 TAGS = (
@@ -74,7 +74,7 @@ def test_what_is_seen_early_is_the_beginning_of_what_is_said_and_never_an_echo(t
         [say] = said[slot]
         assert say.home and not say.problem
         assert say.text.startswith(shown)
-        assert normal(say.text) != "Done."
+        assert verbatim_form(say.text) != "Done."
 
 
 @given(TEXT, EDGES)

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from semel.faces.http.markdown import MOST, render, sanitise
+from semel.channels.markdown import MAX_FORMATTED_CHARS
+from semel.faces.http.markdown import render, sanitise
 
 
 def html(text: str) -> str:
@@ -134,8 +135,8 @@ def test_the_sanitiser_takes_an_address_it_does_not_know_away(address: str) -> N
 
 
 def test_a_text_that_is_too_long_is_left_as_it_is() -> None:
-    assert render("x" * (MOST + 1)) is None
-    assert render("x" * MOST) is not None
+    assert render("x" * (MAX_FORMATTED_CHARS + 1)) is None
+    assert render("x" * MAX_FORMATTED_CHARS) is not None
 
 
 @pytest.mark.parametrize(

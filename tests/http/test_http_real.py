@@ -19,8 +19,8 @@ from live_house import ROWS, bodies, shows, wait_live
 
 from semel.faces.config.load import load
 from semel.faces.http import shapes
-from semel.faces.run import House as Whole
-from semel.faces.run import open_house
+from semel.faces.run import RunningGateway as Whole
+from semel.faces.run import open_gateway
 from semel.faces.view import View
 
 SESSION = "/v1/sessions/demo:web:1"
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 async def whole(tmp_path: Path) -> AsyncIterator[House]:
     config = load(data_dir=tmp_path, listen="127.0.0.1:0", env={})
     async with (
-        open_house(config) as house,
+        open_gateway(config) as house,
         httpx2.AsyncClient(base_url=house.url, timeout=30, trust_env=False) as client,
     ):
         yield House(house.server, client)
@@ -156,7 +156,7 @@ class Threaded:
 
     async def _live(self) -> None:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with open_house(load(data_dir=self.data, listen=f"127.0.0.1:{self.port}", env={})) as house:
+        async with open_gateway(load(data_dir=self.data, listen=f"127.0.0.1:{self.port}", env={})) as house:
             self.house: Whole = house
             self.port = house.server.port
             self._ready.set()

@@ -226,7 +226,7 @@ async def test_many_who_do_not_read_hold_one_text_together(house: House, gateway
         writers.append(writer)
     assert [one.count for one in sse._leaving.values()] == [5]
     held = [one.transport.get_write_buffer_size() for one in house.server._inner.server_state.connections]
-    assert len(held) == 5 and max(held) <= 4 * sse.PIECE
+    assert len(held) == 5 and max(held) <= 4 * sse.MAX_CHUNK_BYTES
     for writer in writers:
         writer.transport.abort()
     await house.server.stop()

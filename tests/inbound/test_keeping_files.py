@@ -11,7 +11,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from semel.gateway.files import StoreFailed
-from semel.gateway.inbound.channel_supervisor import Keeper, Status, secrets_of
+from semel.gateway.inbound.channel_supervisor import ChannelStatus, ChannelSupervisor, secrets_of
 from semel.gateway.ports import Caps, Denied, Inbox, Offline, Op, Receipt, Safety
 from semel.ledger.storage.errors import LedgerFull
 from semel.testing.clock import FrozenClock
@@ -52,7 +52,7 @@ class Moody:
 
 
 class Door:
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: ChannelStatus) -> None:
         self.status = status
         self.ends = 0
 
@@ -64,11 +64,11 @@ class Door:
 
 
 @asynccontextmanager
-async def kept(channel: Moody) -> AsyncIterator[tuple[FrozenClock, Status, Door]]:
+async def kept(channel: Moody) -> AsyncIterator[tuple[FrozenClock, ChannelStatus, Door]]:
     clock = FrozenClock()
-    status = Status("moody", clock)
+    status = ChannelStatus("moody", clock)
     door = Door(status)
-    keeper = Keeper(channel, door, status, door, clock, jitter=lambda: 0.999)  # type: ignore[arg-type]
+    keeper = ChannelSupervisor(channel, door, status, door, clock, jitter=lambda: 0.999)  # type: ignore[arg-type]
     task = asyncio.create_task(keeper.run())
     await clock.advance(0)
     try:
@@ -185,7 +185,7 @@ def test_the_pieces_of_a_secret_are_secret() -> None:
 
 
 def test_counts_tell_refusals_by_their_reason() -> None:
-    status = Status("x", FrozenClock())
+    status = ChannelStatus("x", FrozenClock())
     for what in ("accepted", "refused:stranger", "refused:stranger", "refused:group"):
         status.count(what)
     told: dict[str, Any] = status.json()

@@ -61,11 +61,13 @@ async def test_one_about_nothing_known_is_quarantined_and_names_no_stranger(chat
 
 async def test_a_flood_of_them_is_counted_and_leaves_no_more_rows_than_what_cannot_be_read(chat: Chat) -> None:
     post = await answered(chat)
-    flood = [Incoming("failed", f"x{n}", of=f"guess-{n}", text="no") for n in range(admission.UNREADABLE + 30)]
+    flood = [
+        Incoming("failed", f"x{n}", of=f"guess-{n}", text="no") for n in range(admission.MAX_UNREADABLE_PER_HOUR + 30)
+    ]
     await chat.tell(*flood, cursor="9")
     await chat.tell(*flood, cursor="9")
     [one] = await chat.gateway.channel_list()
-    assert one["counts"]["quarantined"] == admission.UNREADABLE
+    assert one["counts"]["quarantined"] == admission.MAX_UNREADABLE_PER_HOUR
     assert one["refused"] == {"unreadable": 60}
     await chat.chat.bounce(post, "it is true")
     assert (await chat.gateway.metrics())['semel_parts_failed_total{channel="chat"}'] == 1, "a true one is heard"

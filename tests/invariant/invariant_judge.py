@@ -20,7 +20,7 @@ from typing import Any
 
 import apsw
 
-from semel.agents.demo.script import typed
+from semel.agents.demo.script import strip_marked_text
 
 Json = dict[str, Any]
 Talk = Sequence[tuple[str, str]]
@@ -259,7 +259,7 @@ def _pieces(role: str, text: str) -> list[tuple[str, str]]:
 def prompts(record: Record, given: Sequence[str]) -> None:
     """What an agent with a memory of its own was given: each message as often as a turn asked it, unchanged."""
     people = [row for row in record.rows if row.role == "user"]
-    asked = [typed(text) for text in given]
+    asked = [strip_marked_text(text) for text in given]
     for row in people:
         root = record.root(row.turn)
         times = [one for one in record.turns.values() if one["root"] == root and one["how"] in ("start", "restart")]

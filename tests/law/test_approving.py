@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from semel.law import permission_questions
-from semel.law.permissions import CLOCK_SKEW_MS, NoticePart, Posed, Reply, Writing, has_reached, name_request
+from semel.law.permissions import (
+    CLOCK_SKEW_MS,
+    AnswerOrigin,
+    NoticePart,
+    PosedRequest,
+    Reply,
+    has_reached,
+    name_request,
+)
 
 Json = dict[str, Any]
-CHAT = Writing("chat:dm")
+CHAT = AnswerOrigin("chat:dm")
 LEFT_AT = 1_000_000_000
 
 
@@ -28,7 +36,7 @@ A = permission_questions.Request(
 )
 B = permission_questions.Request(8, "b", 4, (option("ya", "allow_always"),), asked=12)
 C = permission_questions.Request(9, "c", 5, (), asked=13)
-SHOWN = {one.item: Posed(one, parts=(sent(),), born=one.item) for one in (A, B, C)}
+SHOWN = {one.item: PosedRequest(one, parts=(sent(),), born=one.item) for one in (A, B, C)}
 
 
 def answered(
@@ -142,15 +150,15 @@ def test_an_answer_means_the_one_that_was_read_whatever_else_is_open() -> None:
 
 def test_over_the_api_only_what_its_view_had_shown_is_answered_without_a_number() -> None:
     posed = list(SHOWN.values())[:2]
-    assert chosen(name_request(posed, Writing(None, seen=7), True)) == (7, "y")
-    assert chosen(name_request(posed, Writing(None, seen=6), True)) is None
-    assert chosen(name_request(posed, Writing(None, seen=7), True, 4)) is None
-    assert chosen(name_request(posed[:1], Writing(None), True)) is None
-    assert chosen(name_request(posed, Writing(None), True, 4)) == (8, "ya")
+    assert chosen(name_request(posed, AnswerOrigin(None, seen=7), True)) == (7, "y")
+    assert chosen(name_request(posed, AnswerOrigin(None, seen=6), True)) is None
+    assert chosen(name_request(posed, AnswerOrigin(None, seen=7), True, 4)) is None
+    assert chosen(name_request(posed[:1], AnswerOrigin(None), True)) is None
+    assert chosen(name_request(posed, AnswerOrigin(None), True, 4)) == (8, "ya")
 
 
 def test_a_platform_that_numbers_its_messages_tells_what_was_written_first() -> None:
-    notice = Posed(A, parts=(sent(receipt="dm/41"), sent(receipt="dm/42")))
+    notice = PosedRequest(A, parts=(sent(receipt="dm/41"), sent(receipt="dm/42")))
     for id, reached in (("dm/43", True), ("dm/41", False), ("dm/9", False), ("other/9", True), ("x", True)):
         writing = replace(CHAT, id=id, numbered=True)
         assert has_reached(notice, writing) is reached

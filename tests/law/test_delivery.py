@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from semel.law import retry_delay
 from semel.law.delivery import (
     HORIZON_MS,
+    IDEMPOTENT_KINDS,
     IN_LINE,
     LEAST_ATTEMPTS,
-    REPEATABLE,
     STATES,
     TABLE,
     Event,
-    NotAllowed,
+    PartStepNotAllowed,
     Rules,
     State,
     failed_later,
@@ -92,7 +92,7 @@ def test_a_resend_joins_the_tail_and_is_marked() -> None:
 @pytest.mark.parametrize("state", [s for s in STATES if s != "held"])
 @pytest.mark.parametrize("decision", ["resend", "arrived", "drop"])
 def test_people_decide_only_about_what_is_held(state: State, decision: Event) -> None:
-    with pytest.raises(NotAllowed, match=f"this part is {state}; only a part that is held"):
+    with pytest.raises(PartStepNotAllowed, match=f"this part is {state}; only a part that is held"):
         step(state, decision)
 
 
@@ -119,14 +119,14 @@ def test_an_at_most_once_part_is_held_unless_the_operator_chose_repeats() -> Non
 
 
 @pytest.mark.parametrize("rules", [IDEMPOTENT, RECONCILABLE, AT_MOST_ONCE], ids=lambda rules: str(rules.safety))
-@pytest.mark.parametrize("kind", sorted(REPEATABLE))
+@pytest.mark.parametrize("kind", sorted(IDEMPOTENT_KINDS))
 def test_what_only_makes_something_so_leaves_again_on_every_class(rules: Rules, kind: str) -> None:
     assert resolve(rules, first=0, now=HORIZON_MS - 1, kind=kind) == "again"
     assert resolve(rules, first=0, now=HORIZON_MS, kind=kind) == "hold"
 
 
 def test_a_post_and_a_file_are_not_repeatable() -> None:
-    assert {"post", "file"}.isdisjoint(REPEATABLE)
+    assert {"post", "file"}.isdisjoint(IDEMPOTENT_KINDS)
     assert resolve(AT_MOST_ONCE, first=0, now=0, kind="file") == "hold"
 
 
@@ -181,18 +181,18 @@ def test_a_definite_no_to_a_repeat_says_nothing_about_the_first_attempt() -> Non
 def test_a_back_off_never_undercuts_the_platform_and_never_sleeps_an_outage_away(
     attempts: int, age: int, jitter: float, wait: int | None
 ) -> None:
-    delay = retry_delay.delay(attempts, age=age, jitter=jitter, retry_after=wait)
+    delay = retry_delay.retry_delay_ms(attempts, age=age, jitter=jitter, retry_after=wait)
     assert delay >= max(1, wait or 0)
     assert delay <= max(wait or 0, 60_000 if age < HOUR else 600_000)
 
 
 def test_a_back_off_doubles_from_one_second_to_a_minute() -> None:
-    waits = [retry_delay.delay(n, age=0, jitter=0.0) for n in range(1, 9)]
+    waits = [retry_delay.retry_delay_ms(n, age=0, jitter=0.0) for n in range(1, 9)]
     assert waits == [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]
 
 
 def test_a_platform_that_cannot_tell_is_asked_less_and_less_often() -> None:
-    assert retry_delay.look_again(elapsed=0, settle=0) == 1000
-    assert retry_delay.look_again(elapsed=0, settle=5000) == 5000
-    assert retry_delay.look_again(elapsed=60_000, settle=0) == 30_000
-    assert retry_delay.look_again(elapsed=10 * HOUR, settle=0) == 600_000
+    assert retry_delay.next_look_delay(elapsed=0, settle=0) == 1000
+    assert retry_delay.next_look_delay(elapsed=0, settle=5000) == 5000
+    assert retry_delay.next_look_delay(elapsed=60_000, settle=0) == 30_000
+    assert retry_delay.next_look_delay(elapsed=10 * HOUR, settle=0) == 600_000

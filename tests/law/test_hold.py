@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from semel.text.verbatim import Hold, normal
+from semel.text.verbatim import Hold, verbatim_form
 
 LETTERS = ["a", "b", " ", "  ", "\n", "\r\n", "\r", "\t", "`", "```", "~~~", "~", "\n```\n", "\n```py\n", "    "]
 MARKS = [
@@ -31,7 +31,7 @@ TEXT = st.lists(st.sampled_from(LETTERS + MARKS), max_size=14).map("".join)
 
 
 def stream(originals: list[str], chunks: list[str]) -> tuple[list[str], str, str | None]:
-    hold = Hold(map(normal, originals))
+    hold = Hold(map(verbatim_form, originals))
     shown = [hold.feed(chunk) for chunk in chunks]
     rest, echo = hold.end()
     return shown, "".join(shown) + rest, echo
@@ -50,8 +50,8 @@ def test_chunks_never_change_the_judgement_and_it_equals_the_whole_text_one(
     text: str, originals: list[str], where: list[int]
 ) -> None:
     _, shown, echo = stream(originals, cut(text, where))
-    same = normal(text) in {normal(original) for original in originals} and normal(text) != ""
-    assert echo == (normal(text) if same else None)
+    same = verbatim_form(text) in {verbatim_form(original) for original in originals} and verbatim_form(text) != ""
+    assert echo == (verbatim_form(text) if same else None)
     assert shown == ("" if same else text)
 
 
@@ -60,8 +60,8 @@ def test_chunks_never_change_the_judgement_and_it_equals_the_whole_text_one(
 def test_nothing_is_let_through_that_could_still_become_a_repeat(
     text: str, more: str, originals: list[str], where: list[int]
 ) -> None:
-    assume(normal(text + more))
-    hold = Hold(map(normal, [*originals, text + more]))
+    assume(verbatim_form(text + more))
+    hold = Hold(map(verbatim_form, [*originals, text + more]))
     assert "".join(hold.feed(chunk) for chunk in cut(text, where)) == ""
     assert hold.holding
 
@@ -71,7 +71,7 @@ def test_nothing_is_let_through_that_could_still_become_a_repeat(
 def test_what_is_shown_so_far_depends_on_the_text_and_not_on_its_chunks(
     text: str, originals: list[str], where: list[int]
 ) -> None:
-    whole, parts = Hold(map(normal, originals)), Hold(map(normal, originals))
+    whole, parts = Hold(map(verbatim_form, originals)), Hold(map(verbatim_form, originals))
     shown = "".join(parts.feed(chunk) for chunk in cut(text, where))
     assert whole.feed(text) == shown
     assert whole.holding == parts.holding
@@ -134,6 +134,6 @@ def test_a_blank_block_repeats_nothing() -> None:
 
 def test_holding_a_long_block_in_small_chunks_takes_linear_time() -> None:
     text = "a" + "\u0301" * 20_000 + "`~ ```x\n" * 10_000
-    hold = Hold([normal(text), normal(text) + "!"])
+    hold = Hold([verbatim_form(text), verbatim_form(text) + "!"])
     assert not any(hold.feed(text[at : at + 3]) for at in range(0, len(text), 3))
-    assert hold.end().echo == normal(text)
+    assert hold.end().echo == verbatim_form(text)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.text.imitations import opened
-from semel.text.invisible import is_unseen, seen, squeezed
+from semel.text.imitations import escape_semel_markers
+from semel.text.invisible import is_unseen, seen, squeeze_to_line
 
 ORDINARY = [
     "", "[", "[]", "[x](semel)", "(semel: x)", "semel: x]", "[semelfactive verbs]", "[semele: x]", "[Semel2]", "[/]",
@@ -25,7 +25,7 @@ LETTERS = [
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_is_left_as_it_is(text: str) -> None:
-    assert opened(text) == text
+    assert escape_semel_markers(text) == text
 
 
 @given(st.lists(BETWEEN, min_size=6, max_size=6), st.tuples(*LETTERS), st.sampled_from(["", "/", "\uff0f"]))
@@ -33,17 +33,17 @@ def test_a_mark_is_known_however_it_is_written(between: list[str], letters: tupl
     if "\u0435" in letters:  # another script's letter: what only looks like one is not held
         return
     inside = between[0] + slash + "".join(letter + blank for letter, blank in zip(letters, between[1:], strict=True))
-    assert opened(f"a [{inside}: x]") == f"a ({inside}: x]"
+    assert escape_semel_markers(f"a [{inside}: x]") == f"a ({inside}: x]"
 
 
 @given(st.text())
 def test_only_brackets_change(text: str) -> None:
-    told = opened(text)
+    told = escape_semel_markers(text)
     assert len(told) == len(text)
     assert all(
         new == old or (new == "(" and unicodedata.category(old) == "Ps") for new, old in zip(told, text, strict=True)
     )
-    assert opened(told) == told
+    assert escape_semel_markers(told) == told
 
 
 class Counted(str):
@@ -59,11 +59,11 @@ class Counted(str):
 @pytest.mark.parametrize("text", ["[", "[ ", "[s", "[seme", "[semel", "[" + "\u200b" * 50, "[s e m e "])
 def test_each_character_is_looked_at_for_few_brackets(text: str) -> None:
     Counted.looks = 0
-    opened(Counted(text * 1000))
+    escape_semel_markers(Counted(text * 1000))
     assert Counted.looks <= 2 * len(text) * 1000
 
 
 def test_what_cannot_be_seen() -> None:
     assert all(map(is_unseen, "\x00\x1b\x7f\x85\xad\u061c\u180e\u200b\u2028\u202e\u2066\u206a\u3164\ufeff\U000e0001"))
     assert not any(map(is_unseen, "a \xa0\u3000\u0301\u0e31\U0001f600\u4e00"))
-    assert seen("a\u200b b\u202e\n") == "a b" and squeezed(" a\n\n\u200bb\u202e \x1bc ") == "a b c"
+    assert seen("a\u200b b\u202e\n") == "a b" and squeeze_to_line(" a\n\n\u200bb\u202e \x1bc ") == "a b c"

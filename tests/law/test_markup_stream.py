@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_pieces import joined, read
 
-from semel.text.message_markup import Handed, Piece, Problem, Reader, Said
-from semel.text.tag_lexer import SPAN, TAG
+from semel.text.message_markup import HandedFile, Piece, Problem, Reader, Said
+from semel.text.tag_lexer import MAX_CODE_SPAN_CHARS, MAX_TAG_CHARS
 from semel.text.visible import is_blank
 
 BITS = [
@@ -53,7 +53,7 @@ def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], wh
 
     whole = pieces([])
     assert pieces([at % (len(text) + 1) for at in where]) == whole == pieces(list(range(len(text))))
-    told = [piece.file for piece in whole if isinstance(piece, Handed)]
+    told = [piece.file for piece in whole if isinstance(piece, HandedFile)]
     held = [one for piece in whole if isinstance(piece, Problem) for one in piece.files]
     assert len({*told, *held}) == len(told) + len(held), "each at one place only"
 
@@ -61,7 +61,7 @@ def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], wh
 @given(TEXT)
 @settings(max_examples=400)
 def test_nothing_but_tags_and_what_shows_nothing_is_ever_lost(text: str) -> None:
-    given_back = Counter("".join(piece.text for piece in read([text]) if not isinstance(piece, Handed)))
+    given_back = Counter("".join(piece.text for piece in read([text]) if not isinstance(piece, HandedFile)))
     wanted = Counter(sign for sign in TAGS.sub("", text) if not is_blank(sign))
     assert wanted <= given_back
 
@@ -132,7 +132,7 @@ HOSTILE = {
     "unclosed internals": "<internal>" * 30_000,
     "stray ends": "</message>" * 30_000,
     "nobody": '<message to="zz">y</message>' * 10_000,
-    "blank tags": ("<message" + " " * (TAG + 1)) * 500,
+    "blank tags": ("<message" + " " * (MAX_TAG_CHARS + 1)) * 500,
     "quotes": '<message to=">>>>>>>>' * 15_000,
     "backticks": "` " * 150_000,
     "rising backticks": "".join("`" * (n % 60 + 1) + "<message to=a>" for n in range(6_000)),
@@ -148,5 +148,5 @@ def test_hostile_text_is_read_in_linear_time_and_little_of_it_waits(name: str) -
         reader.feed(text[at : at + 100])
         waits = max(waits, reader.waiting)
     reader.end()
-    assert waits <= SPAN + 100
+    assert waits <= MAX_CODE_SPAN_CHARS + 100
     assert time.process_time() - began < 10  # about 0.3 seconds; a quadratic reading takes minutes

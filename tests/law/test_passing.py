@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semel.law.transient_errors import Failure, judge
+from semel.law.transient_errors import Failure, judge_failure
 from semel.law.turn import BACK_OFF, MAX_ATTEMPTS, after_failure
 
 PASSING = [
@@ -37,12 +37,12 @@ FINAL = [
 
 @pytest.mark.parametrize("text", PASSING)
 def test_what_passes_is_known_by_status_and_words(text: str) -> None:
-    assert judge(text).passing
+    assert judge_failure(text).passing
 
 
 @pytest.mark.parametrize("text", FINAL)
 def test_what_is_not_known_to_pass_is_told_at_once(text: str) -> None:
-    assert not judge(text).passing
+    assert not judge_failure(text).passing
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_what_is_not_known_to_pass_is_told_at_once(text: str) -> None:
     ],
 )
 def test_the_wait_that_is_asked_for_is_read(text: str, seconds: float | None) -> None:
-    assert judge(text) == Failure(True, seconds)
+    assert judge_failure(text) == Failure(True, seconds)
 
 
 def test_a_wait_of_hours_is_a_failure() -> None:
-    assert judge("429 rate limit: try again in 180 min") == Failure(False, 10800.0)
+    assert judge_failure("429 rate limit: try again in 180 min") == Failure(False, 10800.0)
 
 
 def test_what_our_own_agents_say_decides() -> None:
-    assert judge("Overloaded", {"semel": {"passing": False}}) == Failure(False)
-    assert judge("odd", {"semel": {"passing": True, "retry_after": 7}}) == Failure(True, 7.0)
-    assert judge("odd", {"semel": {"passing": "yes"}}) == Failure(False)
+    assert judge_failure("Overloaded", {"semel": {"passing": False}}) == Failure(False)
+    assert judge_failure("odd", {"semel": {"passing": True, "retry_after": 7}}) == Failure(True, 7.0)
+    assert judge_failure("odd", {"semel": {"passing": "yes"}}) == Failure(False)
 
 
 def test_a_passing_failure_is_tried_three_times_in_all_each_a_while_later() -> None:

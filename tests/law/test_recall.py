@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from semel.acp_stream import Fold
 from semel.acp_stream.redelivery import bare
 from semel.law import interrupted_turn, memory_diff
-from semel.law.interrupted_turn import Beyond, Call, Written
+from semel.law.interrupted_turn import Call, MessageRemainder, Written
 
 ASKED = "Shall I go on? Say yes or no."
 GOES_ON = "[semel: your turn goes on; nobody typed this]\n- already said: 'Half.'\n- it was asked: {!r}\n[/semel]"
@@ -61,7 +61,7 @@ def test_a_text_that_shows_nothing_is_none() -> None:
 
 
 def test_it_is_known_where_the_agent_was_asked_again() -> None:
-    goes_on = f"{interrupted_turn.GOES_ON}: {ASKED!r}"
+    goes_on = f"{interrupted_turn.RESUME_PROMPT_START}: {ASKED!r}"
     fold = history(("user", ASKED), ("agent", "One."), ("agent", "Two."), ("user", goes_on), ("agent", "Three."))
     found = find(fold, ASKED)
     assert texts(found) == ["One.", "Two.", "Three."] and found is not None and found.asked_again == {2}
@@ -156,7 +156,7 @@ def test_an_open_tool_call_or_no_text_at_all_is_no_complete_answer() -> None:
 # ---------------------------------------------------------------- what it adds
 
 
-def beyond(told: list[str], *shown: Written) -> list[Beyond]:
+def beyond(told: list[str], *shown: Written) -> list[MessageRemainder]:
     return list(interrupted_turn.compare(dict(enumerate(told)), shown).values())
 
 
@@ -165,98 +165,110 @@ HALF = Written(2, "The whole ans", cut=True)
 
 
 def test_what_was_shown_adds_nothing_and_is_known_as_whole() -> None:
-    assert beyond(["The whole answer  is\nforty-two. "], WHOLE) == [Beyond(0, "", 1)]
+    assert beyond(["The whole answer  is\nforty-two. "], WHOLE) == [MessageRemainder(0, "", 1)]
 
 
 def test_a_half_of_what_was_shown_adds_nothing_and_proves_nothing() -> None:
-    assert beyond(["The whole answer is"], WHOLE) == [Beyond(0)]
-    assert beyond(["The whole", " answer is forty-two."], WHOLE) == [Beyond(0), Beyond(1)]
+    assert beyond(["The whole answer is"], WHOLE) == [MessageRemainder(0)]
+    assert beyond(["The whole", " answer is forty-two."], WHOLE) == [MessageRemainder(0), MessageRemainder(1)]
 
 
 def test_what_goes_on_where_a_text_was_cut_off_is_said_from_its_beginning() -> None:
-    assert beyond([WHOLE.text], HALF) == [Beyond(0, WHOLE.text)]
-    assert beyond(["First. The whole answer."], Written(1, "First."), HALF) == [Beyond(0, "The whole answer.")]
+    assert beyond([WHOLE.text], HALF) == [MessageRemainder(0, WHOLE.text)]
+    assert beyond(["First. The whole answer."], Written(1, "First."), HALF) == [
+        MessageRemainder(0, "The whole answer.")
+    ]
 
 
 def test_a_text_that_broke_off_and_was_cut_off_once_more_when_it_was_begun_again_is_said_from_its_beginning() -> None:
     attempt, begun_again = Written(1, "The whole answer is for"), Written(2, "The whole", cut=True)
-    assert beyond([WHOLE.text], attempt, begun_again) == [Beyond(0, WHOLE.text)]
-    assert beyond(["Look.", WHOLE.text], Written(3, "Look."), attempt, begun_again)[1] == Beyond(1, WHOLE.text)
+    assert beyond([WHOLE.text], attempt, begun_again) == [MessageRemainder(0, WHOLE.text)]
+    assert beyond(["Look.", WHOLE.text], Written(3, "Look."), attempt, begun_again)[1] == MessageRemainder(
+        1, WHOLE.text
+    )
     # The first of two texts is no attempt at the second because that begins in the same words.
     joined = "It is on, I think.It is off, I think."
     assert beyond([joined], Written(1, "It is on, I think."), Written(2, "It is", cut=True)) == [
-        Beyond(0, "It is off, I think.")
+        MessageRemainder(0, "It is off, I think.")
     ]
 
 
 def test_a_text_that_ended_inside_a_word_and_was_never_seen_to_be_begun_again_is_said_from_its_beginning() -> None:
-    assert beyond([WHOLE.text], Written(1, "The whole answer is for")) == [Beyond(0, WHOLE.text)]
+    assert beyond([WHOLE.text], Written(1, "The whole answer is for")) == [MessageRemainder(0, WHOLE.text)]
     assert beyond(["Look closely here.And then there."], Written(1, "Look closely here.")) == [
-        Beyond(0, "And then there.")
+        MessageRemainder(0, "And then there.")
     ]
 
 
 def test_what_follows_a_text_that_was_shown_whole_is_all_that_is_new() -> None:
-    assert beyond(["Look. It is 42."], Written(1, "Look.")) == [Beyond(0, "It is 42.")]
-    assert beyond(["Look.It is 42.Bye."], Written(1, "Look."), Written(2, "It is 42.")) == [Beyond(0, "Bye.")]
+    assert beyond(["Look. It is 42."], Written(1, "Look.")) == [MessageRemainder(0, "It is 42.")]
+    assert beyond(["Look.It is 42.Bye."], Written(1, "Look."), Written(2, "It is 42.")) == [MessageRemainder(0, "Bye.")]
 
 
 def test_nothing_is_taken_for_shown_because_it_begins_with_the_same_letters() -> None:
-    assert beyond(["No"], Written(1, "Now then.")) == [Beyond(0, "No")]
-    assert beyond(["Now then."], Written(1, "No")) == [Beyond(0, "Now then.")]
+    assert beyond(["No"], Written(1, "Now then.")) == [MessageRemainder(0, "No")]
+    assert beyond(["Now then."], Written(1, "No")) == [MessageRemainder(0, "Now then.")]
 
 
 def test_equal_texts_are_told_apart_copy_by_copy() -> None:
-    assert beyond(["ha", "ha"], Written(1, "ha")) == [Beyond(0, "", 1), Beyond(1, "ha")]
+    assert beyond(["ha", "ha"], Written(1, "ha")) == [MessageRemainder(0, "", 1), MessageRemainder(1, "ha")]
 
 
 def test_a_history_that_holds_a_broken_text_and_its_retry_adds_nothing_to_the_text_that_stands() -> None:
     """kimi stores what it streamed, attempts and all."""
-    assert beyond(["The whole ansThe whole answer is forty-two."], WHOLE) == [Beyond(0, "", 1)]
-    assert beyond(["The wThe whole ansThe whole answer is forty-two."], WHOLE) == [Beyond(0, "", 1)]
+    assert beyond(["The whole ansThe whole answer is forty-two."], WHOLE) == [MessageRemainder(0, "", 1)]
+    assert beyond(["The wThe whole ansThe whole answer is forty-two."], WHOLE) == [MessageRemainder(0, "", 1)]
 
 
 def test_a_message_that_ends_with_a_shown_one_and_begins_otherwise_is_said() -> None:
     other = "The other one. The whole answer is forty-two."
-    assert beyond([other], WHOLE) == [Beyond(0, other)]
+    assert beyond([other], WHOLE) == [MessageRemainder(0, other)]
     twice = "ha ha ha"
-    assert beyond([twice], Written(1, "ha")) == [Beyond(0, "ha ha")]
+    assert beyond([twice], Written(1, "ha")) == [MessageRemainder(0, "ha ha")]
     both = "The whole ansThe whole answer"
-    assert beyond([both], Written(2, "The whole answer", cut=True)) == [Beyond(0, both)]
+    assert beyond([both], Written(2, "The whole answer", cut=True)) == [MessageRemainder(0, both)]
 
 
 def test_a_history_that_joins_what_was_shown_apart_adds_nothing() -> None:
-    assert beyond(["One.Two."], Written(1, "One."), Written(2, "Two.")) == [Beyond(0)]
+    assert beyond(["One.Two."], Written(1, "One."), Written(2, "Two.")) == [MessageRemainder(0)]
 
 
 def test_an_unmarked_retry_that_was_shown_twice_is_not_shown_a_third_time_after_a_crash() -> None:
     """The stream broke off and came again without a mark, so people read both. The agent remembers only the last."""
     shown = Written(1, "The whole The whole answer is forty-two.", cut=True)
-    assert beyond([WHOLE.text], shown) == [Beyond(0)]
-    assert beyond(["Look.", WHOLE.text], Written(2, "Look."), shown) == [Beyond(0, "", 2), Beyond(1)]
+    assert beyond([WHOLE.text], shown) == [MessageRemainder(0)]
+    assert beyond(["Look.", WHOLE.text], Written(2, "Look."), shown) == [
+        MessageRemainder(0, "", 2),
+        MessageRemainder(1),
+    ]
     short = Written(1, "Yes. Yes. Done.")
-    assert beyond(["Done."], short) == [Beyond(0, "Done.")], "short words stand in many texts: shown is not lost"
+    assert beyond(["Done."], short) == [MessageRemainder(0, "Done.")], (
+        "short words stand in many texts: shown is not lost"
+    )
 
 
 def test_a_word_of_a_text_that_was_cut_off_is_that_text_however_short() -> None:
-    assert beyond(["Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [Beyond(0)]
-    assert beyond(["I look.Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [Beyond(0)]
-    assert beyond(["Yes, on."], Written(1, "Ye", cut=True)) == [Beyond(0, "Yes, on.")]
-    assert beyond(["Ye", "s, on."], Written(1, "Yes", cut=True)) == [Beyond(0), Beyond(1, "Yes, on.")]
+    assert beyond(["Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [MessageRemainder(0)]
+    assert beyond(["I look.Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [MessageRemainder(0)]
+    assert beyond(["Yes, on."], Written(1, "Ye", cut=True)) == [MessageRemainder(0, "Yes, on.")]
+    assert beyond(["Ye", "s, on."], Written(1, "Yes", cut=True)) == [
+        MessageRemainder(0),
+        MessageRemainder(1, "Yes, on."),
+    ]
 
 
 def test_texts_that_a_history_lacks_or_tells_in_another_order_hide_none_of_the_others() -> None:
     one, two, three = Written(1, "One."), Written(2, "Two."), Written(3, "Three.")
-    assert beyond(["One.Three. Four."], one, two, three) == [Beyond(0, "Four.")]
-    assert beyond(["Two.One.Four."], one, two) == [Beyond(0, "Four.")]
-    assert beyond(["Look.Now then."], Written(1, "Look."), Written(2, "No")) == [Beyond(0, "Now then.")]
+    assert beyond(["One.Three. Four."], one, two, three) == [MessageRemainder(0, "Four.")]
+    assert beyond(["Two.One.Four."], one, two) == [MessageRemainder(0, "Four.")]
+    assert beyond(["Look.Now then."], Written(1, "Look."), Written(2, "No")) == [MessageRemainder(0, "Now then.")]
 
 
 def test_a_text_that_was_said_again_and_cut_off_is_not_taken_for_one_that_goes_on_with_the_next() -> None:
     lamp = "The lamp is on"
     said = [Written(1, lamp), Written(2, "First I look."), Written(3, lamp), Written(4, lamp, cut=True)]
-    assert beyond([lamp + "F"], *said) == [Beyond(0)]
-    assert beyond([lamp + "First I look.T"], *said) == [Beyond(0)]
+    assert beyond([lamp + "F"], *said) == [MessageRemainder(0)]
+    assert beyond([lamp + "First I look.T"], *said) == [MessageRemainder(0)]
 
 
 SAID = (
@@ -306,8 +318,8 @@ def test_no_text_is_said_twice_and_none_is_lost_however_a_history_tells_them(
 
 def test_half_of_a_recorded_text_in_a_memory_is_nothing_that_the_person_lacks() -> None:
     recorded = [
-        memory_diff.Recorded(1, "agent", "I look."),
-        memory_diff.Recorded(2, "agent", "Yes, it is on now.", needed=False),
+        memory_diff.RecordedMessage(1, "agent", "I look."),
+        memory_diff.RecordedMessage(2, "agent", "Yes, it is on now.", needed=False),
     ]
     for told in (["I look.", "Ye"], ["I look.Yes, it is o"]):
         items = list(history(*(("agent", one) for one in told)).items())

@@ -16,7 +16,7 @@ def asked(told: Any, title: str = "ls build", options: tuple[Json, ...] = ()) ->
     return permission_questions.words(title, told, options, 1, 10)
 
 
-@pytest.mark.parametrize("name", sorted(permission_questions.RUN))
+@pytest.mark.parametrize("name", sorted(permission_questions.RUN_FIELDS))
 @pytest.mark.parametrize("before", ["List the build folder" + " " * 600, "x" * 5000, "\n" * 5000, "\u3164" * 5000])
 def test_what_is_run_is_shown_first(name: str, before: str) -> None:
     told = asked({"description": before, name: HIDDEN, "env": {"PATH": before, name: "and this"}})
@@ -42,7 +42,7 @@ def test_how_much_is_left_out_is_said() -> None:
 
 def test_an_input_keeps_its_values_and_its_indentation() -> None:
     given = {"a": 1, "b": None, "c": [True, {"code": "if x:\n    y"}], "d": "ä"}
-    assert permission_questions.plain(given) == given
+    assert permission_questions.arrange_input(given) == given
 
 
 def test_nothing_turns_the_direction_of_what_is_read() -> None:

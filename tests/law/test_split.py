@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.text.fences import fences
-from semel.text.graphemes import glued
+from semel.text.graphemes import is_inside_grapheme
 from semel.text.split import Unit, measure, render_part, render_parts, split
 
 BITS = ["word ", "x", "a b. ", "\n", "\n\n", "\r\n", "```py\n", "```\n", "~~~ t\n", "~~~\n", "é", "e\u0301", "👍🏽",
@@ -56,9 +56,9 @@ def test_every_fence_that_is_cut_is_closed_in_its_part(text: str, limit: int, un
 @given(TEXT, st.integers(48, 80), UNITS)
 @settings(max_examples=300)
 def test_no_visible_character_is_torn_where_the_limit_has_room_for_it(text: str, limit: int, unit: Unit) -> None:
-    runs = [0, *(at for at in range(1, len(text) + 1) if not glued(text, at))]
+    runs = [0, *(at for at in range(1, len(text) + 1) if not is_inside_grapheme(text, at))]
     if max((measure(text[a:b], unit) for a, b in pairwise(runs)), default=0) <= 12:
-        assert not any(glued(text, hi) for _, hi in split(text, limit, unit))
+        assert not any(is_inside_grapheme(text, hi) for _, hi in split(text, limit, unit))
 
 
 @given(st.text(st.sampled_from("ab \n"), max_size=60), st.integers(8, 20))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semel.law.turn import FINISHED, MAX_ATTEMPTS, TABLE, NotAllowed, after_loss, step
+from semel.law.turn import FINISHED, MAX_ATTEMPTS, TABLE, TurnStepNotAllowed, after_loss, step
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_a_running_turn_ends_in_one_of_five_ways(event: str, state: str) -> None
 @pytest.mark.parametrize("state", [*sorted(FINISHED), "lost"])
 @pytest.mark.parametrize("event", list(TABLE["running"]))
 def test_nothing_leaves_a_finished_or_a_dead_turn(state: str, event: str) -> None:
-    with pytest.raises(NotAllowed):
+    with pytest.raises(TurnStepNotAllowed):
         step(state, event)  # type: ignore[arg-type]
 
 

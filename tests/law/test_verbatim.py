@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.text.fences import fences
-from semel.text.nfc import RUN, joins, nfc
-from semel.text.verbatim import normal, verbatim_digest
+from semel.text.nfc import MAX_JOINING_RUN, may_join_previous, nfc
+from semel.text.verbatim import verbatim_digest, verbatim_form
 
 CHARS = st.sampled_from("ab \n\r\t`~eé\u0301\u0323\u1100\u1161\u11a8각\u2000\u1fef\u00a0\u3000")
 TEXT = st.text(CHARS, max_size=30)
@@ -36,7 +36,7 @@ TEXT = st.text(CHARS, max_size=30)
     ],
 )
 def test_the_same_words_have_one_digest(one: str, other: str) -> None:
-    assert normal(one) == normal(other)
+    assert verbatim_form(one) == verbatim_form(other)
     assert verbatim_digest(one) == verbatim_digest(other)
 
 
@@ -59,7 +59,7 @@ def test_the_same_words_have_one_digest(one: str, other: str) -> None:
     ],
 )
 def test_other_words_have_another_digest(one: str, other: str) -> None:
-    assert normal(one) != normal(other)
+    assert verbatim_form(one) != verbatim_form(other)
     assert verbatim_digest(one) != verbatim_digest(other)
 
 
@@ -84,24 +84,24 @@ def test_other_words_have_another_digest(one: str, other: str) -> None:
     ],
 )
 def test_white_space_is_one_blank_outside_fences_and_exact_inside(text: str, form: str) -> None:
-    assert normal(text) == form
+    assert verbatim_form(text) == form
 
 
 @given(TEXT)
 def test_the_form_of_a_form_is_itself_where_no_fence_can_appear(text: str) -> None:
-    form = normal(text.replace("``", "").replace("~~", "").replace("\u1fef", ""))
-    assert normal(form) == form
+    form = verbatim_form(text.replace("``", "").replace("~~", "").replace("\u1fef", ""))
+    assert verbatim_form(form) == form
 
 
 @given(TEXT)
 def test_the_form_ignores_how_the_text_was_composed(text: str) -> None:
-    assert normal(unicodedata.normalize("NFD", text)) == normal(text)
+    assert verbatim_form(unicodedata.normalize("NFD", text)) == verbatim_form(text)
 
 
 @given(TEXT, st.text(st.sampled_from(" \n"), max_size=4), st.text(st.sampled_from(" \n"), max_size=4))
 def test_the_ends_are_trimmed(text: str, before: str, behind: str) -> None:
-    assert normal(text + behind) == normal(text)
-    assert normal("\n" + before + "\n" + text) == normal(text)
+    assert verbatim_form(text + behind) == verbatim_form(text)
+    assert verbatim_form("\n" + before + "\n" + text) == verbatim_form(text)
 
 
 @given(st.text(st.sampled_from("a \n`~\r"), max_size=40))
@@ -119,10 +119,12 @@ def test_a_piece_may_be_composed_on_its_own_wherever_the_rule_allows_a_cut() -> 
         parts = unicodedata.decomposition(char).split()
         if not parts or parts[0].startswith("<"):
             continue
-        assert joins(char) or not joins(unicodedata.normalize("NFD", char)[0]), f"U+{ord(char):04X}"
+        assert may_join_previous(char) or not may_join_previous(unicodedata.normalize("NFD", char)[0]), (
+            f"U+{ord(char):04X}"
+        )
         if len(parts) == 2 and nfc(char) == char:
-            assert joins(chr(int(parts[1], 16))), f"U+{ord(char):04X} composes with U+{parts[1]}"
-    assert all(map(joins, "\u1161\u1175\u11a8\u11c2"))
+            assert may_join_previous(chr(int(parts[1], 16))), f"U+{ord(char):04X} composes with U+{parts[1]}"
+    assert all(map(may_join_previous, "\u1161\u1175\u11a8\u11c2"))
 
 
 @given(st.text())
@@ -133,4 +135,4 @@ def test_composing_in_pieces_gives_the_composed_whole(text: str) -> None:
 def test_a_run_of_a_hundred_thousand_marks_takes_linear_time() -> None:
     text = "a" + "\u0301\u0323" * 100_000
     assert len(nfc(text)) in range(len(text) - 2, len(text) + 1)
-    assert nfc("b" + text[: RUN + 1]) == unicodedata.normalize("NFC", "b" + text[: RUN + 1])
+    assert nfc("b" + text[: MAX_JOINING_RUN + 1]) == unicodedata.normalize("NFC", "b" + text[: MAX_JOINING_RUN + 1])

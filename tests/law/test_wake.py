@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.law.wake import AT_ONCE, Pause, Wake, wait, wakes, woken
+from semel.law.wake import NO_PAUSE, Pause, Wake, wait, wakes, woken
 
 PAUSE = Pause(debounce=2_000, max_wait=10_000)
 pauses = st.builds(Pause, st.integers(0, 60_000), st.integers(0, 600_000))
@@ -33,7 +33,7 @@ def test_a_debounced_wake_moves_on_with_each_event_but_not_past_the_longest_wait
 
 
 def test_something_urgent_makes_a_waiting_wake_due_at_once() -> None:
-    assert woken(1_000, Wake(2_000, 0), AT_ONCE) == Wake(1_000, 0)
+    assert woken(1_000, Wake(2_000, 0), NO_PAUSE) == Wake(1_000, 0)
     assert woken(1_000, Wake(500, 0), PAUSE) == Wake(500, 0)
 
 

@@ -12,7 +12,7 @@ from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.gateway.turns.speech import Speech
-from semel.gateway.turns.stream_view import Viewing
+from semel.gateway.turns.stream_view import StreamView
 from semel.ledger.turns import show, turns
 from semel.testing import FakeChannel
 
@@ -30,7 +30,7 @@ def test_an_attempt_that_broke_off_and_came_again_is_marked_and_leaves_only_with
     begun = desk.begin("chat")
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
     places = Places({}, {"chat": ChannelSettings("chat", "fake", narration="all")}, {"chat": chat})
-    fold, viewing = Fold(profile_for("opencode")), Viewing()
+    fold, viewing = Fold(profile_for("opencode")), StreamView()
     viewing.begin(Speech("chat", "chat:1", places, (), whole=whole), begun.turn)
     for text in (ATTEMPT[:100], ATTEMPT[100:], ANSWER[:200], ANSWER[200:]):
         chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m1", "content": {"type": "text", "text": text}}

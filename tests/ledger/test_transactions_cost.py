@@ -14,7 +14,7 @@ from semel.ledger.admin import explain
 from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import Caller, Say
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
 from semel.ledger.inbound import answers, hear
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
@@ -58,7 +58,7 @@ def one_turn(tx: Tx, n: int, key: str = "s") -> None:
     text = f"answer {n}"
     block = show.Block(2, (Say("block", text, HOME),))
     show.finish(tx, fence, caller, [block], slots, show.End("answered", "end_turn", closing=2, legs=(leg(text),)))
-    for one in outgoing.depart(tx, {"chat": Ask(RULES, 9)}).sends:
+    for one in outgoing.depart(tx, {"chat": ChannelCapacity(RULES, 9)}).sends:
         outgoing.receipt(tx, one.part, Outcome("receipt", receipt=f"r{one.part}"), RULES)
 
 
@@ -103,7 +103,7 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     block = show.Block(2, (Say("block", text, HOME),))
     end = show.End("answered", "end_turn", closing=2, legs=(leg(text),))
     do("finish", show.finish, fence, caller, [block], slots, end)
-    went = do("depart", outgoing.depart, {"chat": Ask(RULES, 9)})
+    went = do("depart", outgoing.depart, {"chat": ChannelCapacity(RULES, 9)})
     do("receipt", outgoing.receipt, went.sends[0].part, Outcome("receipt", receipt="r"), RULES)
     look("since", views.since, session, store.look(lambda tx: tx.one("session_by_id", id=session).rev) - 5)
     look("snapshot", views.snapshot, session, 3)

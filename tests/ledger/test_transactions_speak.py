@@ -10,7 +10,7 @@ from transaction_desk import Desk, block, caller, fence, leg
 from semel.law.delivery import Rules
 from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import Say
-from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
 from semel.ledger.transcript import lookup
 from semel.ledger.turns import show, spawns, tool_calls, turns, utterances
 
@@ -23,7 +23,7 @@ def texts(desk: Desk, key: str = "s") -> list[str]:
 
 def departed(desk: Desk) -> list[str]:
     out = []
-    while sends := desk.do(outgoing.depart, {"chat": Ask(RULES, 9)}).sends:
+    while sends := desk.do(outgoing.depart, {"chat": ChannelCapacity(RULES, 9)}).sends:
         for one in sends:
             out.append(one.op["text"])
             desk.do(outgoing.receipt, one.part, Outcome("receipt", receipt=f"r{one.part}"), RULES)
@@ -211,7 +211,7 @@ def test_a_process_that_was_not_asked_yet_may_not_speak(desk: Desk) -> None:
 def test_a_stranger_leaves_no_row(desk: Desk) -> None:
     ready(desk)
     before = desk.session().rev
-    with pytest.raises(tool_calls.Stranger):
+    with pytest.raises(tool_calls.UnknownToken):
         desk.call(Say("tool", "x", "web:s"), token=b"who")
     assert desk.session().rev == before
 

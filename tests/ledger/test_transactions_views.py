@@ -11,7 +11,7 @@ from semel.law.delivery import Rules
 from semel.ledger.admin import explain
 from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import Say
-from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
 from semel.ledger.transcript import views
 from semel.ledger.turns import show
 
@@ -138,7 +138,7 @@ def test_every_kind_of_thing_has_its_story(desk: Desk) -> None:
     begun = desk.begin("chat")
     desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
     rules = Rules("at-most-once")
-    (one,) = desk.do(outgoing.depart, {"chat": Ask(rules, 1)}).sends
+    (one,) = desk.do(outgoing.depart, {"chat": ChannelCapacity(rules, 1)}).sends
     desk.do(outgoing.receipt, one.part, Outcome("receipt", receipt="msg-99"), rules)
     for ref in ("e1", "E1", "platform-7", "t1", "chat#1"):
         assert "Hello." in told(desk, ref)
@@ -151,7 +151,7 @@ def test_a_notice_tells_the_story_of_what_it_is_about(desk: Desk) -> None:
     begun = desk.begin("chat")
     desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
     rules = Rules("at-most-once")
-    (one,) = desk.do(outgoing.depart, {"chat": Ask(rules, 1)}).sends
+    (one,) = desk.do(outgoing.depart, {"chat": ChannelCapacity(rules, 1)}).sends
     desk.do(outgoing.receipt, one.part, Outcome("refused", why="blocked"), rules)
     assert "rejected: blocked" in told(desk, "chat#3")
 

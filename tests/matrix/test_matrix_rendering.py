@@ -81,7 +81,7 @@ def test_every_part_fits_into_an_event(piece: str) -> None:
         event_content.message(post(text), "m.text", None),
         event_content.edit(post(text, target="$e"), "m.text"),
     )
-    assert len(dump(made)) <= event_content.ROOM_FOR and len(dump(changed)) <= event_content.ROOM_FOR
+    assert len(dump(made)) <= event_content.MAX_CONTENT_BYTES and len(dump(changed)) <= event_content.MAX_CONTENT_BYTES
     assert made["body"] == changed["m.new_content"]["body"] == text
 
 
@@ -92,7 +92,7 @@ def test_what_is_too_long_for_its_formatting_goes_plain_and_whole(piece: str) ->
         event_content.message(post(text), "m.text", None),
         event_content.edit(post(text, target="$e"), "m.text"),
     )
-    assert len(dump(made)) <= event_content.ROOM_FOR and len(dump(changed)) <= event_content.ROOM_FOR
+    assert len(dump(made)) <= event_content.MAX_CONTENT_BYTES and len(dump(changed)) <= event_content.MAX_CONTENT_BYTES
     assert made["body"] == changed["m.new_content"]["body"] == text
 
 

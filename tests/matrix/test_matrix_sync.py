@@ -14,7 +14,7 @@ from matrix_double import DROP, HANG, Double, Request, Said, answer, refusal
 
 from semel.channels.matrix import MatrixSettings, downloads, gaps, invitations, resolve_events
 from semel.channels.matrix.channel import MatrixChannel
-from semel.channels.matrix.rooms import FRESH, Room, Rooms
+from semel.channels.matrix.rooms import FRESHNESS_S, Room, Rooms
 from semel.gateway.ports import Denied, Kept, Missing, Offline, Op
 from semel.testing.inbox import KeptInbox
 
@@ -348,7 +348,7 @@ async def test_a_flood_of_invitations_is_bounded(tmp_path: Path) -> None:
         server.on("GET", "/sync", answer(200, {"next_batch": "s2", "rooms": {"invite": rooms}}), HANG)
         async with running(server, inbox):
             await inbox.wait_online()
-    assert len(json.loads(inbox.at or "{}")["invites"]) == invitations.MOST
+    assert len(json.loads(inbox.at or "{}")["invites"]) == invitations.MAX_WAITING_INVITATIONS
 
 
 # ---------------------------------------------------------------- pieces
@@ -371,7 +371,7 @@ async def test_what_is_known_of_a_room_counts_as_the_present_only_for_a_while(tm
     assert rooms.sure("!r") is None, "before the first answer was noted"
     rooms.told()
     assert rooms.sure("!r") is not None
-    now[0] = FRESH
+    now[0] = FRESHNESS_S
     assert rooms.sure("!r") is None and rooms.known("!r") is not None
 
 

@@ -340,7 +340,7 @@ async def test_one_turn_that_is_larger_than_all_is_shortened_for_its_summary(tmp
 async def test_a_summary_that_does_not_come_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(compaction, "PATIENCE", 0.3)
+    monkeypatch.setattr(compaction, "MAX_SUMMARY_TIME_S", 0.3)
     held = Answer(["They spoke", " at length."], gate=asyncio.Event())
     talk = Talk(lambda n: held)
     async with talk.server() as api, ModelWorld(tmp_path, api, model=SMALL) as w:

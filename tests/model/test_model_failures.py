@@ -107,7 +107,7 @@ async def test_what_the_api_asks_for_is_told_to_whoever_tries_again(tmp_path: Pa
             failures.ended = ended
         [end] = caught
         assert end.meta == {"semel": {"passing": True, "retry_after": 7.0}}
-        assert transient_errors.judge(end.error or "", end.meta) == transient_errors.Failure(True, 7.0)
+        assert transient_errors.judge_failure(end.error or "", end.meta) == transient_errors.Failure(True, 7.0)
 
 
 async def test_an_api_that_is_not_there_is_a_failure_that_passes(tmp_path: Path) -> None:
@@ -197,4 +197,4 @@ async def test_a_stream_that_ends_before_it_began_broke_off(tmp_path: Path) -> N
     async with ModelServer(Answer(junk="")) as api, ModelWorld(tmp_path, api) as w:
         await w.ask("Hi")
         [notice] = await w.texts("s", "notice")
-        assert failures.BROKE_OFF in notice
+        assert failures.STREAM_CUT_OFF_TEXT in notice

@@ -11,7 +11,7 @@ import pytest
 from model_world import Answer, ModelServer, ModelWorld
 from pydantic_ai.messages import BinaryContent, FilePart, PartStartEvent
 
-from semel.agents.model.loop import _Shown
+from semel.agents.model.loop import _ShownMessage
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -59,7 +59,7 @@ async def test_the_words_of_a_sound_are_what_the_model_said_and_the_sound_is_a_f
 @pytest.mark.parametrize(("mime", "kind"), [("image/webp", "image"), ("audio/wav", "audio")])
 def test_a_file_that_the_library_reads_is_told_as_one(mime: str, kind: str) -> None:
     told: list[dict[str, object]] = []
-    shown = _Shown(told.append, "m1")
+    shown = _ShownMessage(told.append, "m1")
     shown.start(PartStartEvent(index=0, part=FilePart(BinaryContent(b"x", media_type=mime))).part)
     [update] = told
     assert update["content"] == {"type": kind, "mimeType": mime, "data": base64.b64encode(b"x").decode()}

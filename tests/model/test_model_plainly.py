@@ -65,7 +65,7 @@ async def test_what_is_no_json_goes_through_the_client() -> None:
         return given
 
     odd = [{"role": "user", "content": Odd(text="x")}]
-    assert await plainly._create(create, "messages", messages=odd, n=1) == {"messages": odd, "n": 1}
+    assert await plainly._create_observed(create, "messages", messages=odd, n=1) == {"messages": odd, "n": 1}
     more = {"messages": ["m"], "extra_body": {"own": 1}, "n": 1}
     told = {"messages": [], "extra_body": {"messages": ["m"], "own": 1}, "n": 1}
-    assert await plainly._create(create, "messages", **more) == told
+    assert await plainly._create_observed(create, "messages", **more) == told

@@ -46,7 +46,10 @@ def test_a_link_to_a_file_is_its_path(tmp_path: Path) -> None:
 
 def test_a_summary_is_made_knowing_who_said_what() -> None:
     edit = {**BOB, "kind": "edit", "of": 1, "quote": "five", "whose": "Bob"}
-    assert compaction._what(Spoken(1, 1, "user", "x", more=BOB)) == "by Bob (bob@x, member)"
-    assert compaction._what(Spoken(1, 1, "user", "x", more=edit)) == "Bob (bob@x, member) edited their message, 'five'"
-    assert compaction._what(Spoken(1, 1, "user", "x", more={"automatic": True})) == "by a program"
-    assert compaction._what(Spoken(1, 1, "user", "x")) == "by the person"
+    assert compaction._describe_entry(Spoken(1, 1, "user", "x", more=BOB)) == "by Bob (bob@x, member)"
+    assert (
+        compaction._describe_entry(Spoken(1, 1, "user", "x", more=edit))
+        == "Bob (bob@x, member) edited their message, 'five'"
+    )
+    assert compaction._describe_entry(Spoken(1, 1, "user", "x", more={"automatic": True})) == "by a program"
+    assert compaction._describe_entry(Spoken(1, 1, "user", "x")) == "by the person"

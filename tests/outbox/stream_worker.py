@@ -60,7 +60,7 @@ class Deadly(FakeChannel):
     point = "never"
 
     async def send(self, op: Op) -> Receipt:
-        name = "reserve" if op.text == "…" else "preview" if op.text.endswith(previews.MARK) else "fill"
+        name = "reserve" if op.text == "…" else "preview" if op.text.endswith(previews.MORE_MARKER) else "fill"
         self.die(f"before {name}")
         receipt = await super().send(op)
         self.die(f"after {name}")

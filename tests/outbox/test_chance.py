@@ -12,7 +12,7 @@ from outbox_desk import Desk, say
 from semel.gateway.ports import Safety
 from semel.law.delivery import Rules
 from semel.ledger.delivery import outgoing, parts
-from semel.ledger.delivery.outgoing import Ask, Outcome
+from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
 from semel.ledger.storage.store import Store
 from semel.testing import FakeChannel, Fault, FrozenClock
 
@@ -100,7 +100,7 @@ def test_a_long_line_costs_each_part_the_same(tmp_path: Path) -> None:
 
     def turn(tx: Any) -> int:
         counting: Any = Counting(tx)
-        done = outgoing.depart(counting, {"chat": Ask(rules, 10)})
+        done = outgoing.depart(counting, {"chat": ChannelCapacity(rules, 10)})
         for departure in done.sends:
             outgoing.receipt(counting, departure.part, Outcome("receipt", receipt="m"), rules)
         counts.append(counting.count)
@@ -110,5 +110,5 @@ def test_a_long_line_costs_each_part_the_same(tmp_path: Path) -> None:
         store.apply(say, "chat:room", [str(n) for n in range(1000)])
         sent = sum(store.apply(turn) for _ in range(100))
     assert sent >= 80
-    assert max(counts) < 3 * outgoing.STRIDE
+    assert max(counts) < 3 * outgoing.MAX_PARTS_SCANNED
     assert sorted(counts)[50] < 20

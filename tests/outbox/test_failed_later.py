@@ -104,7 +104,7 @@ async def test_by_its_key_it_settles_a_part_whose_answer_was_lost(ledger: Path) 
         now = await desk.part(first)
         assert (now["state"], now["receipt"], now["error"]) == ("sent", now["key"], "5.1.1 no such user")
         assert [n.text.split(":")[1][:16] for n in await desk.notices()] == ["room was held", "room was sent, a"]
-        with pytest.raises(delivery.NotAllowed):
+        with pytest.raises(delivery.PartStepNotAllowed):
             await desk.decide(first, "resend")
         await balanced(desk)
 
@@ -169,7 +169,7 @@ async def test_a_failure_notice_that_bounces_makes_no_other(ledger: Path) -> Non
         desk.outbox.kick()
         await desk.quiet()
         [notice] = mail.platform.log
-        await desk.clock.advance(other_channel.EVERY_MS / 1000 + 1)
+        await desk.clock.advance(other_channel.MIN_NOTICE_INTERVAL_MS / 1000 + 1)
         assert await desk.store.write(report, notice.id, "b2", channel="mail") == ["failed"]
         desk.outbox.kick()
         await desk.quiet()

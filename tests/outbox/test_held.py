@@ -8,7 +8,7 @@ import pytest
 from outbox_desk import Desk, echo
 
 from semel.gateway.ports import Safety
-from semel.law.delivery import NotAllowed
+from semel.law.delivery import PartStepNotAllowed
 from semel.ledger.delivery import outgoing, parts
 from semel.ledger.transcript import entries
 from semel.testing import FakeChannel, Fault
@@ -48,7 +48,7 @@ async def test_a_person_settles_what_is_held(ledger: Path) -> None:
         assert chat.platform.shown("room") == ["came", "later", "lost"], "a resend joins the tail"
         assert [post.marked for post in chat.platform.log] == [False, False, True]
         assert await desk.states([lost, came, never]) == ["sent", "sent", "dropped"]
-        with pytest.raises(NotAllowed, match="this part is dropped; only a part that is held"):
+        with pytest.raises(PartStepNotAllowed, match="this part is dropped; only a part that is held"):
             await desk.decide(never, "resend")
         with pytest.raises(parts.NoSuchPart, match="there is no part 99"):
             await desk.decide(99, "drop")
@@ -128,9 +128,9 @@ async def test_our_own_message_heard_back_settles_a_held_part(ledger: Path) -> N
         [part] = await desk.say("chat:room", "hello")
         await desk.quiet()
         write = desk.store.write
-        assert await write(outgoing.arrived_as, "other", "key-1-0", "m1") is False
-        assert await write(outgoing.arrived_as, "chat", "nobody's key", "m1") is False
-        assert await write(outgoing.arrived_as, "chat", "key-1-0", "m1") is True
-        assert await write(outgoing.arrived_as, "chat", "key-1-0", "m1") is False
+        assert await write(outgoing.settle_reported_part, "other", "key-1-0", "m1") is False
+        assert await write(outgoing.settle_reported_part, "chat", "nobody's key", "m1") is False
+        assert await write(outgoing.settle_reported_part, "chat", "key-1-0", "m1") is True
+        assert await write(outgoing.settle_reported_part, "chat", "key-1-0", "m1") is False
         found = await desk.part(part)
         assert (found["state"], found["receipt"]) == ("sent", "m1")

@@ -17,7 +17,7 @@ from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Safety, Unknown
 from semel.law.identity import KEY_LENGTH
 from semel.ledger.delivery import outgoing
 from semel.testing import FakeChannel, Fault
-from semel.text.wellformed import WHY
+from semel.text.wellformed import MAX_REASON_CHARS
 
 sys.path.append(str(Path(__file__).parents[1] / "channels"))
 
@@ -99,7 +99,7 @@ async def test_an_echo_settles_a_part_whatever_id_it_tells(ledger: Path) -> None
     async with Desk(ledger, chat) as desk:
         [part] = await desk.say("chat:room", "one")
         await desk.quiet()
-        assert await desk.store.write(outgoing.arrived_as, "chat", "key-1-0", "\ud800")
+        assert await desk.store.write(outgoing.settle_reported_part, "chat", "key-1-0", "\ud800")
         assert "receipt" not in await desk.part(part) and await desk.states([part]) == ["sent"]
 
 
@@ -114,7 +114,7 @@ class Unsayable(Rejected):
     ("error", "state", "why"),
     [
         (Rejected("no\ud800\x1b[2J\0\n you"), "rejected", "no\ufffd [2J you"),
-        (Rejected("x" * 1_000_000), "rejected", "x" * (WHY - 1) + "…"),
+        (Rejected("x" * 1_000_000), "rejected", "x" * (MAX_REASON_CHARS - 1) + "…"),
         (Rejected(), "rejected", "Rejected"),
         (Unsayable(), "rejected", "Unsayable"),
         (Unknown("\udfff"), "held", "\ufffd"),

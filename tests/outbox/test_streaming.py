@@ -77,10 +77,10 @@ async def test_a_preview_shows_only_what_is_recorded(tmp_path: Path) -> None:
         take = channel.platform.take
 
         def noted(op: Op) -> Any:
-            if op.kind == "edit" and op.text.endswith(previews.MARK):
+            if op.kind == "edit" and op.text.endswith(previews.MORE_MARKER):
                 entry = w.gateway.store.apply(_live)
                 recorded.append(entry)
-                assert entry.startswith(op.text.removesuffix(previews.MARK))
+                assert entry.startswith(op.text.removesuffix(previews.MORE_MARKER))
             return take(op)
 
         channel.platform.take = noted  # type: ignore[method-assign]
@@ -238,7 +238,7 @@ async def test_a_long_answer_fills_with_its_first_part_and_posts_the_rest(tmp_pa
 def fills(*faults: Fault) -> Callable[[Op], Fault | None]:
     """What the edits meet that put an answer into the message that was reserved for it, in order."""
     left = list(faults)
-    return lambda op: left.pop(0) if left and op.kind == "edit" and not op.text.endswith(previews.MARK) else None
+    return lambda op: left.pop(0) if left and op.kind == "edit" and not op.text.endswith(previews.MORE_MARKER) else None
 
 
 async def reserved(w: World, channel: FakeChannel, gate: Path) -> None:
@@ -326,7 +326,7 @@ async def test_a_preview_that_hangs_does_not_overtake_the_answer(tmp_path: Path,
         done: list[str]
 
         async def send(self, op: Op) -> Receipt:
-            if op.kind == "edit" and op.text.endswith(previews.MARK):
+            if op.kind == "edit" and op.text.endswith(previews.MORE_MARKER):
                 self.begun.set()
                 try:
                     await asyncio.Event().wait()
@@ -349,7 +349,7 @@ async def test_a_preview_that_hangs_does_not_overtake_the_answer(tmp_path: Path,
 async def test_a_preview_is_slower_where_the_platform_says_so(tmp_path: Path) -> None:
     platform = Platform(retry_after=3600.0)
     channel = chat(platform=platform)
-    platform.always = lambda op: Fault.LIMIT if op.text.endswith(previews.MARK) else None
+    platform.always = lambda op: Fault.LIMIT if op.text.endswith(previews.MORE_MARKER) else None
     gate = tmp_path / "go on"
     async with world(tmp_path, channel) as w:
         await asked(w, channel, script({"text": "word " * 50, "chunks": 50, "delay": 0.01}, {"wait": str(gate)}))

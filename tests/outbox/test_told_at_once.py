@@ -29,7 +29,7 @@ async def test_what_a_start_finds_unknown_and_holds_is_told_on_another_channel_a
     with Store.open_sync(ledger, clock=clock.now) as store:
         store.apply(ann)
         store.apply(say, "chat:room", ["hello"])
-        left = store.apply(outgoing.depart, {"chat": outgoing.Ask(rules_of(chat.caps), 1)})
+        left = store.apply(outgoing.depart, {"chat": outgoing.ChannelCapacity(rules_of(chat.caps), 1)})
         assert len(left.sends) == 1, "it was on its way when the gateway died"
     async with Desk(ledger, mail, chat, clock=clock) as desk:
         await desk.quiet()

@@ -165,7 +165,7 @@ async def test_nothing_else_is_lost_beside_one_that_cannot_be_stored(tmp_path: P
 
 
 async def test_a_file_that_is_too_large_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.gateway.turns.agent_files.FILE_LIMIT", 16)
+    monkeypatch.setattr("semel.gateway.turns.agent_files.MAX_FILE_BYTES", 16)
     async with Chat(tmp_path) as w:
         shown = await ask(w, chunk(SOUND), chunk(IMAGE), "End.")
         assert shown[:2] == ["<file>", "End."] and "it is larger than 16 bytes" in shown[2]

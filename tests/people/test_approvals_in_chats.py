@@ -13,7 +13,7 @@ from gateway_world import script
 from people_world import ADA, BOB, EVE, Chat
 
 from semel.gateway.ports import Person
-from semel.gateway.turns.permissions import NOBODY
+from semel.gateway.turns.permissions import DENIED_UNSEEN
 from semel.law import permission_questions, permissions
 from semel.ledger.turns.spawns import left_behind
 from semel.testing.channels import Fault
@@ -235,7 +235,7 @@ async def test_nobody_is_asked_where_nobody_can_see_it(tmp_path: Path) -> None:
         await w.gateway.say("demo:gone:dm", script(ASK))
         await w.idle("demo:gone:dm")
         items = [i for i in (await anext(w.gateway.watch("demo:gone:dm")))["items"] if i["kind"] == "permission"]
-        assert items[-1]["by"] == NOBODY
+        assert items[-1]["by"] == DENIED_UNSEEN
 
 
 def _home(tx: Any, key: str, home: str) -> None:

@@ -267,7 +267,7 @@ async def test_over_the_api_a_text_allows_only_what_its_view_had_shown(tmp_path:
         assert (await told("/approve 4", rev)).startswith(UNREAD)
         with pytest.raises(BadRequest, match="is newer than the rev that was seen"):
             second = (await items(w, "s"))["rm -r /"]["id"]
-            await w.gateway.answer("s", second, "allow", "Ada", given=answers.Given(seen=rev))
+            await w.gateway.answer("s", second, "allow", "Ada", given=answers.AnswerContext(seen=rev))
         assert (await items(w, "s"))["rm -r /"]["state"] == "open"
         assert (await told("/deny 4", None)).startswith("Reject: rm -r /")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import semel.channels
-from semel.agents.acp.environment import environment
+from semel.agents.acp.environment import build_environment
 from semel.channels import Kind
 from semel.faces.config import ConfigError
 from semel.faces.config.load import load
@@ -57,9 +57,9 @@ def test_no_agent_gets_a_variable_that_a_secret_is_read_from(variable: str) -> N
     env = {variable: SECRET, "PATH": "/bin", "ANTHROPIC_API_KEY": "the agent's own"}
     config = written(f'[channels.c]\nkind = "chat"\nkey = "env:{variable}"', env)
     for command in (["claude-code-acp"], ["codex-acp"], ["gemini"], ["sh"]):
-        given = environment(command, {}, hidden=config.secrets, base=env)
+        given = build_environment(command, {}, hidden=config.secrets, base=env)
         assert SECRET not in given.values() and variable not in given
-    assert environment(["claude-code-acp"], {}, hidden=config.secrets, base=env)["ANTHROPIC_API_KEY"]
+    assert build_environment(["claude-code-acp"], {}, hidden=config.secrets, base=env)["ANTHROPIC_API_KEY"]
 
 
 @pytest.mark.parametrize("variable", VENDORS)
@@ -67,12 +67,12 @@ def test_nor_another_variable_that_holds_the_same(variable: str) -> None:
     Path("key").write_text(SECRET + "\n")
     env = {variable: SECRET, "PATH": "/bin"}
     config = written('[channels.c]\nkind = "chat"\nkey = "file:key"', env)
-    assert SECRET not in environment(["claude-code-acp"], {}, hidden=config.secrets, base=env).values()
+    assert SECRET not in build_environment(["claude-code-acp"], {}, hidden=config.secrets, base=env).values()
 
 
 @pytest.mark.parametrize(("kind", "field"), SECRETS)
 def test_every_secret_of_every_kind_is_hidden_by_its_value(kind: str, field: str) -> None:
-    from semel.faces.config.people import hidden, secret_values
+    from semel.faces.config.people import find_hidden_variables, secret_values
     from semel.gateway.settings import ChannelSettings
 
     secrets = secret_values({"c": ChannelSettings("c", kind, {field: SECRET})})
@@ -80,7 +80,7 @@ def test_every_secret_of_every_kind_is_hidden_by_its_value(kind: str, field: str
     env = {"ANTHROPIC_X": SECRET, "ANTHROPIC_Y": "fine"}
     from semel.faces.config.model import File
 
-    assert hidden(File(), secrets, env) == {"ANTHROPIC_X"}
+    assert find_hidden_variables(File(), secrets, env) == {"ANTHROPIC_X"}
 
 
 def test_an_agent_is_not_given_it_by_its_own_section_either() -> None:

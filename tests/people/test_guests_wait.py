@@ -10,7 +10,7 @@ from gateway_world import script, until
 from people_world import ADA, EVE, Chat
 
 from semel.gateway.ports import Person
-from semel.gateway.turns.permissions import CROWDED
+from semel.gateway.turns.permissions import DENIED_CROWDED
 from semel.law.access import may_hold_agent
 
 Json = dict[str, Any]
@@ -45,10 +45,10 @@ async def requests_in(w: Chat, room: str) -> list[Json]:
 async def test_a_guest_holds_one_agent_and_all_guests_hold_half_of_them(tmp_path: Path) -> None:
     async with house(tmp_path, 4) as w:
         assert (await asks(w, EVE, "eve"))["state"] == "open"
-        assert (await asks(w, EVE, "elsewhere"))["by"] == CROWDED
+        assert (await asks(w, EVE, "elsewhere"))["by"] == DENIED_CROWDED
         await w.until_shown("refused", "elsewhere")
         assert (await asks(w, MAX, "max"))["state"] == "open"
-        assert (await asks(w, ZOE, "zoe"))["by"] == CROWDED
+        assert (await asks(w, ZOE, "zoe"))["by"] == DENIED_CROWDED
         assert (await asks(w, ADA, "dm"))["state"] == "open"
         await w.sent()
         await w.tell("/approve", ADA)
@@ -61,7 +61,7 @@ async def test_a_guest_holds_one_agent_and_all_guests_hold_half_of_them(tmp_path
 
 async def test_where_one_agent_lives_no_guest_holds_it(tmp_path: Path) -> None:
     async with house(tmp_path, 1) as w:
-        assert (await asks(w, EVE, "eve"))["by"] == CROWDED
+        assert (await asks(w, EVE, "eve"))["by"] == DENIED_CROWDED
         await w.until_shown("refused", "eve")
         assert (await asks(w, ADA, "dm"))["state"] == "open"
 

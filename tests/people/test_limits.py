@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from semel.gateway.rate_limit import HOUR_MS, Hourly
+from semel.gateway.rate_limit import HOUR_MS, HourlyLimit
 
 
 def test_one_may_so_often_and_all_so_often_and_an_hour_later_again() -> None:
-    limit = Hourly(2, 3)
+    limit = HourlyLimit(2, 3)
     for n, name in enumerate(("a", "a", "b")):
         assert not limit.full(name, n)
         limit.count(name, f"k{n}", n)
@@ -19,7 +19,7 @@ def test_one_may_so_often_and_all_so_often_and_an_hour_later_again() -> None:
 
 
 def test_it_remembers_no_more_than_it_counts() -> None:
-    limit = Hourly(1, 10)
+    limit = HourlyLimit(1, 10)
     for n in range(100_000):
         if not limit.full(f"name{n}", n * 100):
             limit.count(f"name{n}", "k", n * 100)

@@ -15,7 +15,7 @@ from semel.gateway.inbound.admission import People
 from semel.gateway.ports import Person
 from semel.gateway.settings import ChannelSettings, GatewaySettings, PersonSettings
 from semel.gateway.transactions import Record
-from semel.law.access import ALPHABET, CODE_LENGTH, code_in, given_code, show_code
+from semel.law.access import ALPHABET, CODE_LENGTH, parse_code, read_pairing_message, show_code
 from semel.ledger.storage.store import Store
 from semel.testing.clock import FrozenClock
 
@@ -70,13 +70,13 @@ def test_a_code_is_forty_bits_without_letters_that_look_alike() -> None:
     assert not set("ILOU") & set(ALPHABET)
     code = "0123ABCD"
     for written in ("0123ABCD", "0123-abcd", " 0l23 abcd ", "OI23-ABCD", "0 1 2 3 a b c d"):
-        assert code_in(written) == code
+        assert parse_code(written) == code
     for other in ("0123ABC", "0123ABCDE", "0123ABCU", "hello there", "", "0123ABCD" + " " * 99):
-        assert code_in(other) is None
+        assert parse_code(other) is None
     assert show_code(code) == "0123-ABCD"
-    assert given_code("/pair 0123-ABCD") == (code, True)
-    assert given_code("/pair") == (None, True)
-    assert given_code("/pairs 0123-ABCD") == (None, False)
+    assert read_pairing_message("/pair 0123-ABCD") == (code, True)
+    assert read_pairing_message("/pair") == (None, True)
+    assert read_pairing_message("/pairs 0123-ABCD") == (None, False)
 
 
 @pytest.mark.parametrize("how", ["{}", "/pair {}", "  {}\n"])
@@ -125,7 +125,7 @@ async def test_a_message_that_redeemed_a_code_is_answered_the_same_when_it_comes
 async def test_an_expired_code_lets_nobody_in_and_only_the_owner_learns_of_it(tmp_path: Path) -> None:
     async with Door(tmp_path) as d:
         code = await d.code()
-        await d.clock.advance(pairing.LASTS_MS / 1000 - 1)
+        await d.clock.advance(pairing.CODE_LIFETIME_MS / 1000 - 1)
         assert (await d.people.pairings())[0]["state"] == "open"
         await d.clock.advance(1)
         assert await d.sends(code) == "code"
@@ -137,14 +137,14 @@ async def test_a_code_that_expires_between_the_look_and_the_ledger_is_expired(tm
     async with Door(tmp_path) as d:
         code = await d.code()
         d.people.pairing._expire = lambda: None  # type: ignore[method-assign]
-        await d.clock.advance(pairing.LASTS_MS / 1000)
+        await d.clock.advance(pairing.CODE_LIFETIME_MS / 1000)
         assert await d.sends(code) == "code"
 
 
 async def test_who_guesses_is_not_listened_to_for_an_hour(tmp_path: Path) -> None:
     async with Door(tmp_path) as d:
         code = await d.code()
-        for n in range(pairing.TRIES):
+        for n in range(pairing.MAX_SENDER_TRIES_PER_HOUR):
             assert await d.sends(wrong(code), key=f"g{n}") == "code"
         assert await d.sends(wrong(code), key="g0") == "code"  # a repeat is no further try
         assert await d.sends(code) == "codes"
@@ -157,10 +157,10 @@ async def test_who_guesses_is_not_listened_to_for_an_hour(tmp_path: Path) -> Non
 async def test_a_crowd_that_guesses_is_not_listened_to_either(tmp_path: Path) -> None:
     async with Door(tmp_path) as d:
         code = await d.code()
-        for n in range(pairing.TRIES_OF_ALL):
+        for n in range(pairing.MAX_CHANNEL_TRIES_PER_HOUR):
             assert await d.sends(wrong(code), Person(f"@p{n}")) == "code"
         assert await d.sends(code) == "codes"
-        assert d.reasons() == {"code": pairing.TRIES_OF_ALL, "codes": 1}
+        assert d.reasons() == {"code": pairing.MAX_CHANNEL_TRIES_PER_HOUR, "codes": 1}
         other = await d.code("other")
         verdict = await d.people.judge("other", said(other, EVE))
         assert verdict.command is not None  # one channel's guessers do not shut another
@@ -171,7 +171,7 @@ async def test_a_crowd_that_guesses_is_not_listened_to_either(tmp_path: Path) ->
 async def test_a_talkative_group_does_not_shut_the_door(tmp_path: Path) -> None:
     async with Door(tmp_path) as d:
         code = await d.code()
-        for n in range(pairing.TRIES_OF_ALL + 5):
+        for n in range(pairing.MAX_CHANNEL_TRIES_PER_HOUR + 5):
             assert await d.sends("tomorrow", Person(f"@p{n}"), room="group", group=True) == "stranger"
         assert (await d.sends(code)).startswith(PAIRED)
 
@@ -197,7 +197,7 @@ async def test_a_talkative_group_hides_no_code_that_others_could_read(tmp_path: 
     """However many words were taken for codes before: whoever read it there could use it."""
     async with Door(tmp_path) as d:
         code = await d.code()
-        for n in range(pairing.TRIES_OF_ALL + 5):
+        for n in range(pairing.MAX_CHANNEL_TRIES_PER_HOUR + 5):
             await d.sends("tomorrow", Person(f"@p{n}"), room="group", group=True)
         assert await d.sends(code, room="group", group=True) == "stranger"
         assert (await d.people.pairings())[0]["state"] == "void"
@@ -223,7 +223,7 @@ async def test_a_few_words_in_a_group_after_a_restart_make_no_code_void(tmp_path
     async with Door(tmp_path) as d:
         code = await d.code()
         d.people.pairing._quick.clear()
-        for n in range(pairing.TRIES_OF_ALL):
+        for n in range(pairing.MAX_CHANNEL_TRIES_PER_HOUR):
             await d.sends("tomorrow", Person(f"@p{n}"), room="group", group=True)
         assert (await d.sends(code)).startswith(PAIRED)
 
@@ -271,7 +271,7 @@ async def test_a_code_for_what_cannot_be_is_refused_with_what_to_do(tmp_path: Pa
             await d.people.pair("other", name="guest")
         with pytest.raises(Conflict, match=r"ada is owner in semel\.toml"):
             await d.people.pair("other", name="ada", role="guest")
-        for _ in range(pairing.MOST_OPEN):
+        for _ in range(pairing.MAX_OPEN_CODES):
             await d.people.pair("other")
         with pytest.raises(Conflict, match="10 codes wait"):
             await d.people.pair("other")

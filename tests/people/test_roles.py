@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from people_world import ADA, BOB, EVE, Chat, said
 
-from semel.gateway.inbound.commands import Wanted, by_role
+from semel.gateway.inbound.commands import CommandRequest, authorize_by_role
 from semel.gateway.ports import Person
 from semel.law import access
 from semel.law.commands import COMMANDS
@@ -25,7 +25,7 @@ def test_every_command_is_somebodys_and_the_owner_may_all() -> None:
 @pytest.mark.parametrize("role", access.ROLE_NAMES)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_answer_to_each_command_of_each_role(role: access.Role, name: str) -> None:
-    refusal = by_role(Wanted(name, "", "Somebody", "channel:chat", ("s",), role))
+    refusal = authorize_by_role(CommandRequest(name, "", "Somebody", "channel:chat", ("s",), role))
     if name in access.APPROVALS:
         assert (refusal is None) == (role == "owner")
     else:
@@ -53,8 +53,8 @@ def test_who_may_answer_what_an_agent_asks(
     role: access.Role, person: str, direct: bool, named: tuple[str, ...], may: bool
 ) -> None:
     assert access.approves(role, person, direct, named) is may
-    wanted = Wanted("approve", "", None, "channel:chat", ("s",), role, person, direct, frozenset(named))
-    assert (by_role(wanted) is None) is may
+    wanted = CommandRequest("approve", "", None, "channel:chat", ("s",), role, person, direct, frozenset(named))
+    assert (authorize_by_role(wanted) is None) is may
 
 
 GROUPS = [  # policy, mentioned, heard: None: no; True: as ever; False: without a wake
@@ -69,7 +69,7 @@ GROUPS = [  # policy, mentioned, heard: None: no; True: as ever; False: without 
 
 @pytest.mark.parametrize(("policy", "mentioned", "heard"), GROUPS)
 def test_what_is_heard_in_a_group(policy: access.Policy, mentioned: bool, heard: bool | None) -> None:
-    assert access.in_group(policy, mentioned) is heard
+    assert access.decide_group_wake(policy, mentioned) is heard
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_heard_in_a_group(policy: access.Policy, mentioned: bool, heard:
     ],
 )
 def test_a_name_that_somebody_gives_themselves_is_nobody_elses(called: str, taken: tuple[str, ...], name: str) -> None:
-    assert access.free_name(called, taken) == name
+    assert access.make_unique_name(called, taken) == name
 
 
 async def test_a_guest_talks_and_is_told_what_a_guest_may_not(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from people_world import ADA, BOB, EVE, Chat, said
 from structlog.testing import capture_logs
 
-from semel.gateway.inbound.admission import GUEST_MESSAGES, UNREADABLE
-from semel.gateway.inbound.unknown_senders import LATEST, LONGEST
+from semel.gateway.inbound.admission import MAX_GUEST_MESSAGES_PER_HOUR, MAX_UNREADABLE_PER_HOUR
+from semel.gateway.inbound.unknown_senders import MAX_FIELD_CHARS, MAX_SENDERS
 from semel.gateway.ports import Incoming, Person
 
 FLOOD = 100_000
@@ -34,7 +34,7 @@ async def test_a_hundred_thousand_messages_of_strangers_leave_ledger_and_memory_
         assert ledger_size(tmp_path) - size < 100_000
         assert grown < 200_000
         assert await w.gateway.sessions() == []
-        assert len(w.people.refused()["strangers"]) == LATEST
+        assert len(w.people.refused()["strangers"]) == MAX_SENDERS
         await w.tell("hello", ADA)
         await w.idle("demo:chat:dm")
         await w.until_shown("hello")
@@ -57,7 +57,7 @@ async def test_the_owner_sees_who_was_refused_and_never_what_they_wrote(tmp_path
         await w.tell("hi", Person("@frank", "F" * 9999))
         told = w.people.refused()
         assert [(one["account"], one["name"], one["times"]) for one in told["strangers"]] == [
-            ("chat:@frank", "F" * LONGEST, 1),
+            ("chat:@frank", "F" * MAX_FIELD_CHARS, 1),
             ("chat:@eve", "Eve Renamed", 2),
         ]
         assert "secret" not in str(told) and "another" not in str(told)
@@ -100,14 +100,14 @@ async def test_everything_a_stranger_can_do_is_refused(tmp_path: Path) -> None:
 async def test_an_open_channel_lets_strangers_talk_as_guests_so_often_an_hour(tmp_path: Path) -> None:
     async with Chat(tmp_path, own={"strangers": "guest"}) as w:
         assert await w.people.known("chat", EVE)
-        for n in range(GUEST_MESSAGES):
+        for n in range(MAX_GUEST_MESSAGES_PER_HOUR):
             verdict = await w.judge(said("hi", EVE, key=f"e{n}"))
             assert (verdict.refused, verdict.role, verdict.person) == (None, "guest", "")
         assert (await w.judge(said("hi", EVE, key="e0"))).refused is None  # a repeat is not one more
         assert (await w.judge(said("hi", EVE))).refused == "limit"
         assert (await w.judge(said("hi", Person("@frank")))).refused is None
         assert (await w.judge(said("hi", EVE, "room", group=True, mentioned=True))).refused == "stranger"
-        for _ in range(2 * GUEST_MESSAGES):
+        for _ in range(2 * MAX_GUEST_MESSAGES_PER_HOUR):
             assert (await w.judge(said("hi", BOB))).refused is None
         assert w.refused() == {"limit": 1, "stranger": 1}
         assert w.people.refused()["strangers"][0]["account"] == "chat:@eve"
@@ -115,7 +115,7 @@ async def test_an_open_channel_lets_strangers_talk_as_guests_so_often_an_hour(tm
 
 async def test_what_nobody_can_read_and_nobody_sent_does_not_fill_the_disk(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
-        for n in range(UNREADABLE):
+        for n in range(MAX_UNREADABLE_PER_HOUR):
             assert (await w.judge(Incoming("unreadable", f"u{n}", raw=b"x"))).refused is None
         assert (await w.judge(Incoming("unreadable", "u0", raw=b"x"))).refused is None
         assert (await w.judge(Incoming("unreadable", "more", raw=b"x"))).refused == "unreadable"

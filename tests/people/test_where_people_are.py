@@ -90,7 +90,7 @@ def test_a_message_more_costs_no_row_and_no_write(store: Store, now: Now) -> Non
     for _ in range(100):
         meet(store, now, ADA[0], "dm")
     assert written() == first
-    now.at += people.FRESH_MS
+    now.at += people.DIRECT_PLACE_REFRESH_MS
     meet(store, now, ADA[0], "dm")
     assert written() == now.at
 

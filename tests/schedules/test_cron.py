@@ -15,7 +15,7 @@ from semel.timing.schedule import Cron, newest, next_cron, read, read_cron
 from semel.timing.walltime import (
     BadSchedule,
     active,
-    civil,
+    date_of_day,
     day_of,
     first_at,
     iso,
@@ -191,7 +191,7 @@ def test_firings_strictly_increase_and_none_lies_between(spec: str, tz: str, aft
 
 @given(st.integers(-3_000_000, 3_000_000))
 def test_the_calendar_is_the_calendar(day: int) -> None:
-    year, month, date = civil(day)
+    year, month, date = date_of_day(day)
     assert day_of(year, month, date) == day
     if 1 <= year <= 9999:
         told = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day) if abs(day) < 700_000 else None
@@ -235,7 +235,8 @@ def test_an_interval_counts_from_its_beginning() -> None:
     every = read("every", "10m", zone("UTC"), anchor=1000)
     assert [every.next(at) for at in (0, 1000, 1599, 1600, 1601)] == [1600, 1600, 1600, 2200, 2200]
     assert read("every", "10", zone("UTC")).every == 10
-    for wrong in ("", "0s", "-5m", "10 minutes", "1.5h", "400d"):
+    assert read("every", "1.5h", zone("UTC")).every == 5400
+    for wrong in ("", "0s", "-5m", "10 minutes", "0.5s", "400d"):
         with pytest.raises(BadSchedule):
             read("every", wrong, zone("UTC"))
 

@@ -19,7 +19,7 @@ from test_search import heard, places
 
 from semel.gateway.errors import Busy
 from semel.ledger.search import index as index_module
-from semel.ledger.search.index import Index, IndexAnew, IndexFailed, statements
+from semel.ledger.search.index import Index, IndexFailed, IndexReset, statements
 from semel.ledger.storage.store import Store
 
 
@@ -154,12 +154,12 @@ async def test_no_message_waits_for_an_index_that_cannot_be_made(tmp_path: Path)
 
 def test_a_new_index_says_so_once_and_then_works(tmp_path: Path) -> None:
     index = Index(tmp_path / "x-search", "one")
-    with pytest.raises(IndexAnew):
+    with pytest.raises(IndexReset):
         index.revs()
     assert index.revs() == {}
     index.close()
     assert Index(tmp_path / "x-search", "one").revs() == {}
-    with pytest.raises(IndexAnew):
+    with pytest.raises(IndexReset):
         Index(tmp_path / "x-search", "two").revs()
     with pytest.raises(IndexFailed, match="cannot be used"):
         Index(tmp_path / "nowhere" / "x-search", "one").revs()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.ledger.search.index import _read
-from semel.ledger.search.words import NothingAsked, Query, Term, cut, fold, read_query, snippet
+from semel.ledger.search.words import BadQuery, Query, Term, cut, fold, read_query, snippet
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_a_query_is_read_as_it_was_meant(asked: str, query: Query) -> None:
 
 @pytest.mark.parametrize("asked", ["", "   ", '"', '""', "*", "-", "-no", "😀 !?", "'; --"])
 def test_a_query_that_looks_for_nothing_says_what_to_write(asked: str) -> None:
-    with pytest.raises(NothingAsked, match="name at least one word"):
+    with pytest.raises(BadQuery, match="name at least one word"):
         read_query(asked)
 
 
@@ -83,7 +83,7 @@ def test_whatever_is_asked_is_a_query_or_says_why_not(asked: str) -> None:
     db.execute(_read("schema.sql"))
     try:
         query = read_query(asked)
-    except NothingAsked:
+    except BadQuery:
         return
     db.execute("SELECT rowid FROM word WHERE word MATCH ?", (query.fts(),)).fetchall()
 

@@ -26,7 +26,7 @@ from semel.tools.exec import reporter
 from semel.tools.exec.output import Output
 from semel.tools.exec.reporter import Target
 from semel.tools.exec.spool import LOST, OUTPUTS_KEPT, Spool
-from semel.tools.exec.watch import adopt
+from semel.tools.exec.watch import report_lost_run
 
 NOBODY = 65534
 SECRET = "the-owners-token-0123456789"
@@ -97,7 +97,7 @@ def catcher() -> Iterator[tuple[int, list[bytes]]]:
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever listens on this machine is another user's."""
-    monkeypatch.setattr(sockets, "holder", lambda *_: 4_000_000_000)
+    monkeypatch.setattr(sockets, "find_socket_uid", lambda *_: 4_000_000_000)
 
 
 # ---------------------------------------------------------------- who took the port
@@ -161,11 +161,11 @@ def test_a_report_goes_to_another_user_only_where_address_and_token_are_a_nodes(
 @LINUX
 def test_a_connection_tells_who_answers_it_accepted_or_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as ours:
-        assert sockets.answering(ours) == os.geteuid()
+        assert sockets.find_peer_uid(ours) == os.geteuid()
         with listening.accept()[0]:
-            assert sockets.answering(ours) == os.geteuid()
+            assert sockets.find_peer_uid(ours) == os.geteuid()
             listening.close()
-            assert sockets.answering(ours) == os.geteuid(), "who accepted it has it, listening or not"
+            assert sockets.find_peer_uid(ours) == os.geteuid(), "who accepted it has it, listening or not"
 
 
 @LINUX
@@ -179,9 +179,9 @@ def test_who_accepts_and_stops_listening_is_found_all_the_same(
     monkeypatch: pytest.MonkeyPatch, accepted: list[Any], listens: list[Any], told: int | None
 ) -> None:
     given = {False: iter(accepted), True: iter(listens)}
-    monkeypatch.setattr(sockets, "holder", lambda family, local, remote: next(given[remote[1] == 0]))
+    monkeypatch.setattr(sockets, "find_socket_uid", lambda family, local, remote: next(given[remote[1] == 0]))
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as ours:
-        assert sockets.answering(ours) == told
+        assert sockets.find_peer_uid(ours) == told
 
 
 @pytest.mark.parametrize(
@@ -199,13 +199,13 @@ def test_only_a_connection_on_this_machine_is_asked_about(taken: None, here: str
         def getpeername(self) -> tuple[str, int]:
             return there, 80
 
-    assert (sockets.answering(Connected()) is not None) == asked  # type: ignore[arg-type]
+    assert (sockets.find_peer_uid(Connected()) is not None) == asked  # type: ignore[arg-type]
 
 
 def test_where_nobody_tells_who_listens_a_client_goes_on(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, catcher: tuple[int, list[bytes]]
 ) -> None:
-    monkeypatch.setattr(sockets, "holder", lambda *_: None)
+    monkeypatch.setattr(sockets, "find_socket_uid", lambda *_: None)
     announce(cli.data, catcher[0])
     with httpx2.Client(trust_env=False) as http:
         reporter.post(http, Target(cli.data), "main", {"key": "k"})
@@ -319,7 +319,7 @@ def test_an_output_is_neither_written_nor_told_through_a_link(tmp_path: Path) ->
     output.take("out", b"overwritten")
     output.end()
     assert secret.read_text() == "untouched" and output.fault
-    adopt(run)
+    report_lost_run(run)
     (report,) = run.reports
     assert report.kind == LOST and "untouched" not in json.dumps(report.body)
     run.close()

@@ -9,7 +9,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.errors import GatewayError
-from semel.gateway.turns.permissions import GUARDED, is_ours
+from semel.gateway.turns.permissions import SELF_GUARDED_TOOLS, is_ours
 from semel.tools.catalogue import TOOLS
 
 Json = dict[str, Any]
@@ -56,7 +56,7 @@ def test_no_name_and_no_input_that_a_model_writes_makes_a_command_one_of_our_too
 @pytest.mark.parametrize("names", ["mcp__semel__{}", "mcp.semel.{}", "Tool: semel/{}", "semel_{}"])
 def test_a_person_is_asked_about_a_command_that_is_to_run_in_the_background(names: str) -> None:
     """docs/jobs.md: as about every other command. All our other tools guard themselves."""
-    assert {tool.name for tool in TOOLS} - set(GUARDED) == {"run_in_background"}
+    assert {tool.name for tool in TOOLS} - set(SELF_GUARDED_TOOLS) == {"run_in_background"}
     for tool in TOOLS:
         asked = {"title": names.format(tool.name)}
         assert is_ours(asked, {}) is (tool.name != "run_in_background"), asked

@@ -137,7 +137,7 @@ def test_who_asks_and_hangs_up_before_we_look_is_a_stranger(
 ) -> None:
     """What they sent is still read: their haste must not make them us, nor the kernel one that tells nothing."""
     ours, theirs = pair
-    assert neighbours.tells()
+    assert neighbours.can_identify_owner()
     assert not neighbours.of_another_user(Accepted(ours))  # type: ignore[arg-type]
     theirs.sendall(b"POST /v1/sessions/s/messages HTTP/1.1\r\n\r\n")
     if hurry == "reset":
@@ -153,8 +153,8 @@ async def test_where_the_kernel_fails_to_tell_nobody_is_taken_for_us(
 ) -> None:
     monkeypatch.setattr(neighbours, "holder", lambda *_: None)
     assert (await asked(server, "/v1/sessions")).status_code == 401
-    neighbours.tells.cache_clear()
+    neighbours.can_identify_owner.cache_clear()
     try:
         assert (await asked(server, "/v1/sessions")).status_code == 200, "it never told: loopback is as open as it was"
     finally:
-        neighbours.tells.cache_clear()
+        neighbours.can_identify_owner.cache_clear()

@@ -162,7 +162,7 @@ async def link(way: Any) -> AsyncIterator[tuple[transport.Link, Any]]:
 
 
 async def test_a_homeserver_does_not_fill_the_memory_with_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "NEWS", 1_000_000)
+    monkeypatch.setattr(transport, "MAX_READ_ANSWER_BYTES", 1_000_000)
     packed = zlib.compressobj(wbits=31)
     bomb = packed.compress(b'{"a": "' + b"x" * 30_000_000) + packed.flush()
     async with link(answers(200, bomb, content_encoding="gzip")) as (opened, _):

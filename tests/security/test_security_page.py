@@ -16,7 +16,7 @@ from system_house import House, script
 
 from semel.faces.documents import FORMATS
 from semel.faces.http import Settings
-from semel.faces.http.doors import INLINE, _plain_name
+from semel.faces.http.doors import INLINE_MEDIA_TYPES, _plain_name
 from semel.faces.http.markdown import render
 
 HOSTILE = [
@@ -155,7 +155,7 @@ def test_a_file_of_an_agent_is_saved_and_never_run_under_the_gateways_address(ho
         shown = got.headers["content-disposition"]
         assert shown.startswith("inline" if file["name"].endswith(".png") else "attachment"), file
         assert "\r" not in shown and "\n" not in shown
-    assert not any(mime.startswith(("text/", "application/")) or "svg" in mime for mime in INLINE)
+    assert not any(mime.startswith(("text/", "application/")) or "svg" in mime for mime in INLINE_MEDIA_TYPES)
 
 
 def test_what_an_agent_says_to_be_a_picture_is_no_page_of_the_gateway(house: House) -> None:

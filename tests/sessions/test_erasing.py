@@ -95,8 +95,8 @@ def test_each_step_is_short_and_others_write_in_between(tmp_path: Path) -> None:
             steps += 1
             if step == "done":
                 break
-        assert steps >= 3 * seq // (4 * erase.PIECE)
-        assert touched <= 4 * erase.PIECE
+        assert steps >= 3 * seq // (4 * erase.ROWS_PER_STEP)
+        assert touched <= 4 * erase.ROWS_PER_STEP
         assert secrets_in(store, row.id) == []
         assert store.look(lambda tx: tx.one("session_by_id", id=row.id)).seq == seq  # its numbers stay
         balanced(store)

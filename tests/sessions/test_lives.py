@@ -253,7 +253,9 @@ async def test_no_heartbeat_asks_in_a_session_that_was_put_away(tmp_path: Path) 
 
         async def beat() -> bool:
             [row] = [await w.gateway.record.read(schedules.pulse, 1)]
-            return bool(await w.gateway.record.write(schedules.beat, 1, row.quiet, 1, "Anything?", ["NOTHING"]))
+            return bool(
+                await w.gateway.record.write(schedules.hear_heartbeat, 1, row.quiet, 1, "Anything?", ["NOTHING"])
+            )
 
         await w.gateway.archive("s")
         assert not await beat()

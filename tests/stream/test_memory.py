@@ -9,7 +9,7 @@ import pytest
 from stream_truth import records, traces
 
 from semel.acp_stream import CAREFUL, WHOLE, Fold, Profile, Wire
-from semel.law.memory_diff import Difference, Recorded, difference, quote
+from semel.law.memory_diff import Difference, RecordedMessage, difference, quote
 
 KILLED = "Kill text begins. "
 CLOSING = "slow closing after the send. "
@@ -54,7 +54,7 @@ def test_the_difference_between_record_and_history_is_what_a_kill_or_a_cancel_ma
     (live, *_), (again, *_) = before.folds.values(), after.folds.values()
     again.settle()
     shown = [
-        Recorded(i.id, i.fields["role"], i.text, needed=not i.fields.get("superseded"))
+        RecordedMessage(i.id, i.fields["role"], i.text, needed=not i.fields.get("superseded"))
         for i in live.items()
         if i.kind == "message"
     ]
@@ -78,8 +78,8 @@ def history(*messages: tuple[str, str], tools: tuple[Any, ...] = ()) -> list[Any
     return list(fold.items())
 
 
-def rec(*messages: tuple[str, str]) -> list[Recorded]:
-    return [Recorded(n, role, text) for n, (role, text) in enumerate(messages)]  # type: ignore[arg-type]
+def rec(*messages: tuple[str, str]) -> list[RecordedMessage]:
+    return [RecordedMessage(n, role, text) for n, (role, text) in enumerate(messages)]  # type: ignore[arg-type]
 
 
 def test_nothing_differs_where_the_words_are_the_same() -> None:

@@ -9,14 +9,14 @@ import pytest
 from telegram_house import ANNA, FORUM, GROUP, TelegramHouse, telegram
 
 from semel.channels.telegram.address import Cursor, Place, place
-from semel.channels.telegram.parse import Us, heard
-from semel.channels.telegram.parse_entities import read
+from semel.channels.telegram.parse import heard
+from semel.channels.telegram.parse_entities import BotIdentity, read
 from semel.gateway.ports import Kept, Missing, Person
 from semel.testing.telegram.entities import found_in
 from semel.testing.telegram.text import utf16
 
 BEN = 8
-US = Us(8000000001, "test_semel_bot")
+US = BotIdentity(8000000001, "test_semel_bot")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from semel.tools.catalogue import BY_NAME, TOOLS, Greeting, check, listing
+from semel.tools.catalogue import TOOLS, TOOLS_BY_NAME, Greeting, check, list_tools
 
 Json = dict[str, Any]
 DOCS = Path(__file__).parents[2] / "docs" / "tools.md"
@@ -58,14 +58,14 @@ def test_what_cannot_be_meant_is_a_sentence_that_says_what_to_change(name: str, 
 
 
 def test_the_closing_text_and_the_answers_are_explained_where_the_model_reads_them() -> None:
-    words = BY_NAME["send_message"].description
+    words = TOOLS_BY_NAME["send_message"].description
     for part in ("NOW", "closing text", "delivered too", "'already said'", "do not send it again"):
         assert part in words
 
 
 def test_the_names_that_can_be_reached_stand_in_the_tool_itself() -> None:
     def to(greeting: Greeting) -> str:
-        words: str = listing(greeting)[0]["inputSchema"]["properties"]["to"]["description"]
+        words: str = list_tools(greeting)[0]["inputSchema"]["properties"]["to"]["description"]
         return words
 
     assert "ops, team" in to(Greeting(names=("ops", "team")))
@@ -80,4 +80,4 @@ def test_the_documentation_names_every_tool_and_argument() -> None:
         assert section, f"docs/tools.md has no section {tool.name}"
         for argument in tool.arguments:
             assert f"`{argument}`" in section, f"docs/tools.md, {tool.name}: {argument} is not described"
-        assert set(BY_NAME[tool.name].required) <= set(tool.arguments)
+        assert set(TOOLS_BY_NAME[tool.name].required) <= set(tool.arguments)

@@ -9,7 +9,7 @@ import pytest
 
 from semel.tools import protocol
 from semel.tools.catalogue import TOOLS, Greeting
-from semel.tools.lines import TooLong
+from semel.tools.lines import OverlongLine
 from semel.tools.protocol import Call, Cancel, Reply, receive
 
 Json = dict[str, Any]
@@ -21,7 +21,7 @@ def line(method: str, params: Any = None, number: Any = 1) -> bytes:
     return json.dumps(message if params is None else {**message, "params": params}).encode()
 
 
-def reply(raw: bytes | TooLong, greeting: Greeting | None = None) -> Json:
+def reply(raw: bytes | OverlongLine, greeting: Greeting | None = None) -> Json:
     (effect,) = receive(raw, greeting or Greeting())
     assert isinstance(effect, Reply)
     return effect.message
@@ -100,14 +100,14 @@ def test_a_method_that_is_not_there_is_said_to_be_missing(method: str) -> None:
         (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","id":1}', -32600),
         (b'{"jsonrpc":"2.0"}', -32600),
-        (TooLong(b'{"jsonrpc":"2.0","id":'), -32600),
+        (OverlongLine(b'{"jsonrpc":"2.0","id":'), -32600),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":3}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":[]}}', -32602),
     ],
 )
-def test_what_is_no_request_is_an_error_and_nothing_worse(raw: bytes | TooLong, code: int) -> None:
+def test_what_is_no_request_is_an_error_and_nothing_worse(raw: bytes | OverlongLine, code: int) -> None:
     assert reply(raw)["error"]["code"] == code
 
 

@@ -1,4 +1,4 @@
-"""The link that asks again (semel.tools.rpc_client.Link), against another end that misbehaves on purpose."""
+"""The link that asks again (semel.tools.rpc_client.GatewayLink), against another end that misbehaves on purpose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from semel.tools.rpc_client import FIRST_PAUSE, LONGEST_PAUSE, Link, Lost, Outcome, Refused
+from semel.tools.rpc_client import (
+    MAX_RECONNECT_DELAY_S,
+    MIN_RECONNECT_DELAY_S,
+    GatewayLink,
+    GatewayRefused,
+    NoGatewayAnswer,
+    Outcome,
+)
 
 Json = dict[str, Any]
 
@@ -79,13 +86,13 @@ def far(tmp_path: Path) -> Iterator[Far]:
 
 
 @pytest.fixture
-def link(far: Far, clock: Clock) -> Iterator[Link]:
-    link = Link(os.fspath(far.path), clock)
+def link(far: Far, clock: Clock) -> Iterator[GatewayLink]:
+    link = GatewayLink(os.fspath(far.path), clock)
     yield link
     link.close()
 
 
-def let(link: Link) -> None:
+def let(link: GatewayLink) -> None:
     """What the owner's loop does when the socket can be read."""
     assert link.socket is not None
     assert select.select([link.socket], [], [], 5)[0]
@@ -93,7 +100,7 @@ def let(link: Link) -> None:
 
 
 def test_the_gateways_stopping_is_no_answer_and_the_same_line_is_asked_again(
-    far: Far, link: Link, clock: Clock
+    far: Far, link: GatewayLink, clock: Clock
 ) -> None:
     got: list[Outcome] = []
     link.ask("call", {"call": "c1"}, 60, got.append)
@@ -105,7 +112,7 @@ def test_the_gateways_stopping_is_no_answer_and_the_same_line_is_asked_again(
     far.hang_up()
     let(link)
     assert repr(link) == "<Link apart open=1 unwritten=0>"
-    clock.now += FIRST_PAUSE
+    clock.now += MIN_RECONNECT_DELAY_S
     link.tick()
     far.accept()
     assert far.lines(1) == first
@@ -117,7 +124,7 @@ def test_the_gateways_stopping_is_no_answer_and_the_same_line_is_asked_again(
 
 @pytest.mark.parametrize("raw", [b"nonsense\n", b"[]\n", b"{}\n", b'{"id":1}\n', b'{"id":1,"error":5}\n'])
 def test_an_answer_that_is_none_ends_the_connection_and_not_the_request(
-    far: Far, link: Link, clock: Clock, raw: bytes
+    far: Far, link: GatewayLink, clock: Clock, raw: bytes
 ) -> None:
     got: list[Outcome] = []
     link.ask("call", {}, 60, got.append)
@@ -126,17 +133,17 @@ def test_an_answer_that_is_none_ends_the_connection_and_not_the_request(
     far.say(raw)
     let(link)
     assert link.socket is None
-    clock.now += FIRST_PAUSE
+    clock.now += MIN_RECONNECT_DELAY_S
     link.tick()
     far.accept()
     far.say({"id": far.lines(1)[0]["id"], "error": {"code": "no", "message": "never"}})
     let(link)
     (refused,) = got
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, GatewayRefused)
     assert (refused.code, str(refused)) == ("no", "never")
 
 
-def test_without_a_question_no_connection_is_made_or_kept_alive(far: Far, link: Link, clock: Clock) -> None:
+def test_without_a_question_no_connection_is_made_or_kept_alive(far: Far, link: GatewayLink, clock: Clock) -> None:
     assert link.wait() is None
     link.tick()
     assert link.socket is None
@@ -152,7 +159,7 @@ def test_without_a_question_no_connection_is_made_or_kept_alive(far: Far, link: 
     assert link.wait() is None
 
 
-def test_attempts_to_connect_come_less_and_less_often_up_to_a_bound(far: Far, link: Link, clock: Clock) -> None:
+def test_attempts_to_connect_come_less_and_less_often_up_to_a_bound(far: Far, link: GatewayLink, clock: Clock) -> None:
     far.close()
     got: list[Outcome] = []
     link.ask("call", {}, 10, got.append)
@@ -163,16 +170,16 @@ def test_attempts_to_connect_come_less_and_less_often_up_to_a_bound(far: Far, li
         waits.append(wait)
         clock.now += wait
         link.tick()
-    assert waits[0] == pytest.approx(FIRST_PAUSE)
-    assert max(waits) == pytest.approx(LONGEST_PAUSE)
+    assert waits[0] == pytest.approx(MIN_RECONNECT_DELAY_S)
+    assert max(waits) == pytest.approx(MAX_RECONNECT_DELAY_S)
     assert len(waits) < 20
     (lost,) = got
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, NoGatewayAnswer)
     assert lost.handed is False
     assert "cannot be reached" in str(lost)
 
 
-def test_only_a_whole_line_counts_as_handed_over(far: Far, link: Link, clock: Clock) -> None:
+def test_only_a_whole_line_counts_as_handed_over(far: Far, link: GatewayLink, clock: Clock) -> None:
     got: list[Outcome] = []
     link.ask("call", {"text": "x" * (4 << 20)}, 10, got.append)  # more than a socket holds
     far.accept()
@@ -180,12 +187,12 @@ def test_only_a_whole_line_counts_as_handed_over(far: Far, link: Link, clock: Cl
     clock.now += 11
     link.tick()
     (lost,) = got
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, NoGatewayAnswer)
     assert lost.handed is False
 
 
 def test_a_request_given_up_half_written_is_written_to_its_end_and_one_behind_it_not_at_all(
-    far: Far, link: Link
+    far: Far, link: GatewayLink
 ) -> None:
     got: list[Outcome] = []
     half = link.ask("call", {"text": "x" * (4 << 20)}, 60, got.append)
@@ -208,7 +215,7 @@ def test_a_request_given_up_half_written_is_written_to_its_end_and_one_behind_it
     assert got == []
 
 
-def test_an_answer_that_comes_after_the_patience_ran_out_is_dropped(far: Far, link: Link, clock: Clock) -> None:
+def test_an_answer_that_comes_after_the_patience_ran_out_is_dropped(far: Far, link: GatewayLink, clock: Clock) -> None:
     got: list[Outcome] = []
     link.ask("call", {}, 10, got.append)
     far.accept()
@@ -216,7 +223,7 @@ def test_an_answer_that_comes_after_the_patience_ran_out_is_dropped(far: Far, li
     clock.now += 10
     link.tick()
     (lost,) = got
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, NoGatewayAnswer)
     assert lost.handed is True
     far.say({"id": asked["id"], "result": {}})
     let(link)

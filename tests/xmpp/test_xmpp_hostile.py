@@ -64,7 +64,7 @@ async def test_an_archive_id_that_the_sender_made_up_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prosody 0.12 leaves it in the message that it hands over, before its own."""
-    monkeypatch.setattr(receive, "LATE", (0.0,))
+    monkeypatch.setattr(receive, "ARCHIVE_RETRY_DELAYS_S", (0.0,))
     made_up = "<stanza-id xmlns='urn:xmpp:sid:0' by='bot@localhost' id='made-up'/>"
     async with WireServer() as server:
         inbox = KeptInbox(tmp_path, EMPTY)

@@ -13,10 +13,10 @@ from typing import Any
 
 from proof.fuzz.source import Source, plain
 from semel.acp_stream import Wire
-from semel.acp_stream.view import Reader
+from semel.acp_stream.view import RecordedStreamReader
 from semel.agents.acp.conversation import AcpConversation
-from semel.agents.acp.session import Agreed, Choices
-from semel.agents.acp.wire import GAP, Call, Lines, LineTooLong, Noise, Reply, messages
+from semel.agents.acp.session import Choices, InitializeResult
+from semel.agents.acp.wire import GAP_MARKER, Call, Lines, LineTooLong, Noise, Reply, messages
 from semel.gateway.ports import Asked, Died, Update
 from semel.gateway.turns.permissions import Permissions
 from semel.law import permission_questions
@@ -89,7 +89,7 @@ def one(data: bytes) -> None:
     chunks = source.cuts(stream)
     whole, over = _cut([stream])
     assert _cut(chunks) == (whole, over), "lines depend on how the pipe cuts them"
-    if not over and GAP.encode() not in b"".join(whole):
+    if not over and GAP_MARKER.encode() not in b"".join(whole):
         assert b"\n".join(whole) == stream, "a line lost bytes"
     for line in whole:
         _read(line)
@@ -131,7 +131,7 @@ def _read(line: bytes) -> None:
         if isinstance(message, Noise):
             assert message.text or not line.strip(), "noise that is not kept"
         if isinstance(message, Reply):
-            Agreed.read(message.result)
+            InitializeResult.read(message.result)
             Choices.read(message.result)
 
 
@@ -186,7 +186,7 @@ class _Deaf:
 
 
 def _folded(lines: list[bytes]) -> list[Any]:
-    reader = Reader(Wire())
+    reader = RecordedStreamReader(Wire())
     for line in lines:
         reader.read(line)
     return list(reader.view().json())

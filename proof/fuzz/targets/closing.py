@@ -13,12 +13,12 @@ from typing import Any
 
 from proof.fuzz.source import Source
 from semel.law import commands
-from semel.law.access import given_code
+from semel.law.access import read_pairing_message
 from semel.law.echo import is_quiet
 from semel.text.fences import fences
 from semel.text.message_markup import Internal, Piece, Problem, Reader, Said
 from semel.text.nfc import nfc
-from semel.text.verbatim import Hold, normal, verbatim_digest
+from semel.text.verbatim import Hold, verbatim_digest, verbatim_form
 from semel.text.visible import is_blank
 
 NAMES = ("ops", "ann", "Ops & Co")
@@ -102,12 +102,12 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
 
 
 def _held(source: Source, text: str) -> None:
-    form = normal(text)
+    form = verbatim_form(text)
     if not _reads_as_fence(text):
-        assert normal(form) == form, "the verbatim form is not a fixed point"
+        assert verbatim_form(form) == form, "the verbatim form is not a fixed point"
         assert verbatim_digest(text) == verbatim_digest(form)
     assert isinstance(is_quiet(text), bool)
-    known = [normal(one) for one in ("NO_REPLY", text if source.number(2) else text[: source.number(300)] + "x")]
+    known = [verbatim_form(one) for one in ("NO_REPLY", text if source.number(2) else text[: source.number(300)] + "x")]
     shown = [_hold(known, chunks) for chunks in ([text], source.cuts(text))]
     for out, echo in shown:
         assert (echo is not None) == bool(form and form in known), "an echo is an equal form, and nothing else"
@@ -136,7 +136,7 @@ def _commands(text: str) -> None:
     if isinstance(found, commands.Message):
         assert found.text in text
         assert text.startswith("/") or found.text == text
-    given_code(text)
+    read_pairing_message(text)
 
 
 _HEAD = b"\x00\x05" + bytes([3, 1, 9, 20, 33, 2, 5, 11])

@@ -14,7 +14,7 @@ from proof.fuzz.house import House
 from proof.fuzz.source import Source
 from semel.channels.email import address
 from semel.channels.email.parse import read
-from semel.channels.email.receive import Cursor, Watch
+from semel.channels.email.receive import Cursor, MailboxReceiver
 from semel.channels.email.settings import EmailSettings
 
 SETTINGS = EmailSettings("bot@example.org", "imap.example.org", "smtp.example.org", "secret", authserv="mx.example.org")
@@ -75,7 +75,7 @@ def one(data: bytes) -> None:
 
 async def _put(letter: Any, inbox: Any) -> int:
     line: Any = None
-    watch = Watch(SETTINGS, line, inbox, lambda letter: None, Counter())
+    watch = MailboxReceiver(SETTINGS, line, inbox, lambda letter: None, Counter())
     told = await watch._incoming(letter)
     at = Cursor(1, 2, 3.0)
     await inbox.put(told, at.dump())

@@ -28,7 +28,7 @@ from semel.channels.webhook import payload
 from semel.channels.xmpp import stanzas
 from semel.channels.xmpp.render import styled
 from semel.channels.xmpp.xml import clean
-from semel.faces.documents.markdown import kept_in
+from semel.faces.documents.markdown import contain_markdown
 from semel.faces.http import markdown as page
 from semel.gateway.ports import Op, Rejected
 
@@ -154,7 +154,7 @@ def _page(text: str, source: Source) -> None:
 
 
 def _documents(text: str, source: Source) -> None:
-    kept = kept_in(text)
+    kept = contain_markdown(text)
     assert _letters(kept) == _letters(text)
     assert not re.search(r"(?m)^#{1,2} ", re.sub(r"(?ms)^ {0,3}(```|~~~).*?(^ {0,3}\1|\Z)", "", kept)), (
         "a heading breaks out"

@@ -20,7 +20,7 @@ from semel.channels.matrix.downloads import Fetcher
 from semel.channels.matrix.invitations import Invitations
 from semel.channels.matrix.read_client import Reader
 from semel.channels.matrix.receive import Sync
-from semel.channels.matrix.resolve_events import Hearing
+from semel.channels.matrix.resolve_events import EventResolver
 from semel.channels.matrix.rooms import Rooms
 from semel.channels.matrix.settings import MatrixSettings
 from semel.channels.matrix.transport import Json, Reply, parse, query
@@ -111,7 +111,7 @@ def one(data: bytes) -> None:
 
 async def _take(answer: Json, source: Source, inbox: Any) -> None:
     reader = _Reader(source)
-    hearing = Hearing(reader, Rooms(reader), inbox, Fetcher(reader, 10, _no_wait))
+    hearing = EventResolver(reader, Rooms(reader), inbox, Fetcher(reader, 10, _no_wait))
     invitations = Invitations(Account("m", _settings), inbox, "never", {}, lambda: 0.0)
     sync = Sync(reader, hearing, invitations, inbox)
     sync.cursor = Cursor(ME.id, "s1")

@@ -12,8 +12,8 @@ from typing import Any
 from proof.fuzz.source import Source, plain
 from semel.gateway.tools.rpc import _request
 from semel.tools import protocol, words
-from semel.tools.catalogue import BY_NAME, Greeting
-from semel.tools.lines import Lines, TooLong
+from semel.tools.catalogue import TOOLS_BY_NAME, Greeting
+from semel.tools.lines import Lines, OverlongLine
 from semel.tools.protocol import CAPABILITIES_KEY, VERSION_KEY, Call, Cancel, Reply
 
 LIMIT = 4096
@@ -58,9 +58,9 @@ def _stream(source: Source) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
-def _line(line: bytes | TooLong, greeting: Greeting) -> None:
+def _line(line: bytes | OverlongLine, greeting: Greeting) -> None:
     effects = protocol.receive(line, greeting)
-    if isinstance(line, TooLong):
+    if isinstance(line, OverlongLine):
         assert [isinstance(one, Reply) and "error" in one.message for one in effects] == [True], "it is refused once"
     for effect in effects:
         if isinstance(effect, Reply):
@@ -75,10 +75,10 @@ def _line(line: bytes | TooLong, greeting: Greeting) -> None:
         assert answered == asked, f"asked {asked}, answered {answered}"
 
 
-def _asked(line: bytes | TooLong) -> list[Any] | None:
+def _asked(line: bytes | OverlongLine) -> list[Any] | None:
     """The ids that want an answer; None where that is not plain."""
     try:
-        value = json.loads(line.outline if isinstance(line, TooLong) else line)
+        value = json.loads(line.outline if isinstance(line, OverlongLine) else line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or value.get("method") != "ping" or "params" in value:
@@ -95,7 +95,7 @@ def _replied(message: Any) -> None:
 
 
 def _handed_on(call: Call) -> None:
-    tool = BY_NAME[call.name]
+    tool = TOOLS_BY_NAME[call.name]
     assert set(tool.required) <= call.arguments.keys() <= tool.arguments.keys()
     params = {"token": "t", "name": call.name, "arguments": call.arguments, "meta": call.meta, "given": call.given}
     line = json.dumps({"id": 1, "method": "call", "params": params}, separators=(",", ":")).encode() + b"\n"
@@ -108,7 +108,7 @@ def _hello(source: Source) -> None:
     """What the gateway tells of itself is read, whatever it is."""
     told = source.mutated({"home": True, "names": ["ops"], "instructions": "x", "session": "s"})
     if isinstance(told, dict):
-        words.greeting(told)
+        words.parse_greeting(told)
 
 
 SEEDS = [

@@ -9,7 +9,7 @@ from typing import Any
 
 from proof.fuzz.source import Source, plain
 from semel.gateway.tools.rpc import RpcError, RpcServer
-from semel.tools.rpc_client import Link
+from semel.tools.rpc_client import GatewayLink
 
 TEMPLATES: list[Any] = [
     {"id": 1, "method": "hello", "params": {"token": "t"}},
@@ -99,7 +99,7 @@ def _id(line: bytes) -> int | str | None:
 
 def _client(source: Source, answers: list[bytes]) -> None:
     """The other end reads answers, and what else may come there."""
-    link = Link("/nowhere")
+    link = GatewayLink("/nowhere")
     for line in [*answers[:3], source.take(200)]:
         link._answered(line)
 

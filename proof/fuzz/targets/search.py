@@ -11,8 +11,8 @@ from typing import Any
 from proof.fuzz.scratch import folder
 from proof.fuzz.source import WORDS, Source
 from semel.ledger.search.feed import Doc, Page
-from semel.ledger.search.index import Asked, Index, IndexAnew
-from semel.ledger.search.words import LOOK, NothingAsked, Query, cut, read_query, snippet
+from semel.ledger.search.index import Asked, Index, IndexReset
+from semel.ledger.search.words import MAX_WORDS_SCANNED, BadQuery, Query, cut, read_query, snippet
 
 ASKED = [*WORDS, "deploy", '"a phrase"', "depl*", "-not", " AND ", " OR ", "NEAR(a b)", "text:", "^", "*", "-*", '"']
 KEY = "main:telegram:-100:" + "a" * 100
@@ -25,7 +25,7 @@ def one(data: bytes) -> None:
     text = source.writing(ASKED)[:20_000]
     try:
         query = read_query(asked)
-    except NothingAsked:
+    except BadQuery:
         query = None
     if query is not None:
         _found(query, asked, source)
@@ -38,7 +38,7 @@ def _open() -> Index:
         index = Index(folder() / "index.db", "fuzz")
         try:
             index.count()
-        except IndexAnew:
+        except IndexReset:
             pass
         page = Page(KEY, 1, 1, (Doc(1, 1, 1, "user", "we deploy a phrase 漢字 today"),), False, 0)
         index.take(1, page)
@@ -67,7 +67,7 @@ def _own_words(text: str) -> None:
     words = [word for word, _, _ in cut(text)]
     for word, lo, hi in list(cut(text))[:200]:
         assert 0 <= lo < hi <= len(text) and word
-    if words and len(words) < LOOK and len(words[0]) < 200:
+    if words and len(words) < MAX_WORDS_SCANNED and len(words[0]) < 200:
         query = read_query(f'"{words[0]}"')
         assert query.terms[0].words, "a word of a text is none of a query"
 

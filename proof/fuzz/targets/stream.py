@@ -10,7 +10,7 @@ from typing import Any
 
 from proof.fuzz.source import Source
 from semel.acp_stream import PROFILES, Changed, Fold, Grew, Limits, Op, Wire
-from semel.acp_stream.view import Reader
+from semel.acp_stream.view import RecordedStreamReader
 
 LIMITS = Limits(head=200, tail=100, window=1000)
 TEXTS = [
@@ -207,7 +207,7 @@ def step(a_fold: Fold, source: Decisions, wire: list[str]) -> Any:
 def check_wire(data: bytes) -> None:
     """Whole messages of any shape are read without complaint."""
     source = Decisions(data)
-    reader = Reader(Wire())
+    reader = RecordedStreamReader(Wire())
     for _ in range(60):
         if not source.left:
             break

@@ -12,13 +12,13 @@ from proof.fuzz.house import House
 from proof.fuzz.source import Source, given
 from semel.channels.telegram.address import Cursor
 from semel.channels.telegram.channel import TelegramChannel
-from semel.channels.telegram.parse_entities import Us
+from semel.channels.telegram.parse_entities import BotIdentity
 from semel.channels.telegram.receive import _ID, _checked
 from semel.channels.telegram.settings import TelegramSettings
 from semel.channels.telegram.transport import reply_of
 from semel.gateway.ports import Offline
 
-US = Us(4242, "semel_bot")
+US = BotIdentity(4242, "semel_bot")
 ANN = {"id": 7, "is_bot": False, "first_name": "Ann", "last_name": "B", "username": "ann"}
 CHAT, GROUP = {"id": 7, "type": "private", "first_name": "Ann"}, {"id": -100, "type": "supergroup", "title": "Garden"}
 HEAD: dict[str, Any] = {"message_id": 5, "date": 1_790_000_000, "chat": GROUP, "from": ANN}

@@ -17,7 +17,7 @@ from semel.channels.email.parse_headers import date
 from semel.channels.http import retry_after
 from semel.channels.matrix.transport import retry_after as matrix_wait
 from semel.channels.xmpp.archive import when
-from semel.faces.cli.archive import _moment
+from semel.faces.cli.archive import _parse_time
 from semel.faces.config.values import seconds, size
 from semel.gateway.zones import local, zone
 from semel.timing import schedule
@@ -79,9 +79,9 @@ def _schedule(form: Any, text: str, name: str, after: int, late: bool) -> None:
     if due < 4_000_000_000:
         local(due, name)
     if due < 4_000_000_000 and late:
-        firings = schedule.due_now(found, due, min(due + 400_000, 4_000_000_000), "all")
+        firings = schedule.decide_firings(found, due, min(due + 400_000, 4_000_000_000), "all")
         assert due in firings.fire or firings.more, "a missed firing is forgotten"
-        assert list(firings.fire) == sorted(set(firings.fire)) and len(firings.fire) <= schedule.MADE_UP
+        assert list(firings.fire) == sorted(set(firings.fire)) and len(firings.fire) <= schedule.MAX_MADE_UP_FIRINGS
 
 
 def _fits(cron: schedule.Cron, wall: int) -> bool:
@@ -114,7 +114,7 @@ def _dates(text: str) -> None:
     wait = _wait(text)
     assert wait is None or wait >= 0
     try:
-        told = _moment("--since", text)
+        told = _parse_time("--since", text)
     except typer.BadParameter:
         return
     assert told is None or isinstance(told, int)

@@ -14,7 +14,7 @@ from typing import Any
 
 from proof.fuzz.source import Source, given
 from semel.channels import signature
-from semel.channels.webhook_in import Door
+from semel.channels.webhook_in import WebhookReceiver
 from semel.gateway.ports import Heard
 from semel.law import identity
 from semel.text.wellformed import scrub
@@ -28,10 +28,10 @@ BODIES: list[Any] = [
     {"text": "build failed", "session": "ci:main", "sender": "ci", "kind": "build.failed", "data": {"n": 1, "text": 2}},
 ]  # fmt: skip
 DOORS = [
-    Door("ci", key=KEY, token=TOKEN, session="s", sessions=("ci:*",), now=lambda: NOW),
-    Door("ci", key=KEY, token=None, session=None, sessions=("*",), now=lambda: NOW),
-    Door("ci", key=None, token=TOKEN, session="s", sessions=(), now=lambda: NOW),
-    Door("ci", key=None, token=None, session="s", sessions=(), now=lambda: NOW),
+    WebhookReceiver("ci", key=KEY, token=TOKEN, session="s", sessions=("ci:*",), now=lambda: NOW),
+    WebhookReceiver("ci", key=KEY, token=None, session=None, sessions=("*",), now=lambda: NOW),
+    WebhookReceiver("ci", key=None, token=TOKEN, session="s", sessions=(), now=lambda: NOW),
+    WebhookReceiver("ci", key=None, token=None, session="s", sessions=(), now=lambda: NOW),
 ]
 _loop = asyncio.new_event_loop()
 
@@ -89,7 +89,7 @@ def _latin(source: Source) -> str:
     return source.take(source.number(40)).decode("latin-1") if source.number(2) else str(source.pick(odd))
 
 
-def _proved(door: Door, headers: Mapping[str, str], body: bytes) -> bool:
+def _proved(door: WebhookReceiver, headers: Mapping[str, str], body: bytes) -> bool:
     """By a second reading of the rules."""
     if door._token and headers.get("authorization", "").partition(" ")[2].strip() == TOKEN:
         return True
@@ -105,7 +105,7 @@ def _secrets(source: Source) -> None:
     """A secret is a key or refused; a refusal does not repeat it."""
     told = source.pick([SECRET, "whsec_", "", signature.PREFIX + source.words(4), source.words(3)])
     try:
-        assert 24 <= len(signature.key_of(told)) <= 64
+        assert 24 <= len(signature.decode_secret(told)) <= 64
     except signature.BadSecret as bad:
         assert len(told) < 12 or told not in str(bad)
 

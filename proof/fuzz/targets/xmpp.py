@@ -13,10 +13,10 @@ from proof.fuzz.house import House
 from proof.fuzz.source import WORDS, Source
 from semel.channels.xmpp.archive import _page, when
 from semel.channels.xmpp.cursor import Cursor
-from semel.channels.xmpp.incoming import Teller
-from semel.channels.xmpp.message_ids import Book
+from semel.channels.xmpp.incoming import NoteTranslator
+from semel.channels.xmpp.message_ids import MessageIds
 from semel.channels.xmpp.message_lookup import Lookup
-from semel.channels.xmpp.receive import Hearing
+from semel.channels.xmpp.receive import XmppReceiver
 from semel.channels.xmpp.rooms import Occupant, Room
 from semel.channels.xmpp.session import Session
 from semel.channels.xmpp.settings import XmppSettings
@@ -160,9 +160,9 @@ async def _hear(stanzas: list[Element], source: Source, inbox: Any) -> None:
     room = Room(
         ROOM, "bot", own=Occupant("bot", "bot@x.y", "o1"), open=bool(source.number(2)), vouches=bool(source.number(2))
     )
-    teller = Teller(inbox, Lookup(session, Book(), {ROOM: room}))
+    teller = NoteTranslator(inbox, Lookup(session, MessageIds(), {ROOM: room}))
     lobby: Any = _Lobby(room)
-    hearing = Hearing(session, lobby, inbox, teller, lambda: 1_790_000_000.0)
+    hearing = XmppReceiver(session, lobby, inbox, teller, lambda: 1_790_000_000.0)
     for stanza in stanzas:
         session._hear(stanza)
         _page(stanza, ())

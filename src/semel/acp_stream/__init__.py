@@ -1,8 +1,8 @@
-"""One stream, folded: what a person sees is exactly what the agent wrote.
+"""Folds an agent's ACP stream into the view that a person sees: exactly what the agent wrote, once (Law 8).
 
-`Fold` takes an agent's ACP updates as they come and says what changed (`Began`, `Grew`, `Changed`, `Ended`);
-`items()` is the view. What differs from agent to agent is data: `Profile`. Reading order: ops, profiles,
-evidence, talk, dialect, output, calls, history, folding, wire, view.
+`Fold` takes ACP updates one by one and returns what changed (`Began`, `Grew`, `Changed`, `Ended`); `items()` is the
+view. Differences between agents are data: `Profile`. Reading order: ops, profiles, redelivery, block, messages,
+dialect, tool_output, tool_calls, history, folding, wire, view.
 """
 
 from semel.acp_stream.display import display

@@ -1,8 +1,9 @@
-"""What an agent hands over beside text: images, audio, embedded resources and links to resources.
+"""Attachments in an agent's stream: images, audio, embedded resources and resource links.
 
 The shapes are those of ACP's content blocks (agentclientprotocol.com/protocol/content), which are MCP's. The fold only
-names them. Whoever feeds it may have taken a block's bytes out before (`semel.gateway.turns.agent_files`); then the
-block carries an `AgentFile` as its "file", which nothing that an agent writes in JSON can be taken for.
+lists attachments. Its caller may have moved a block's bytes to the file store before
+(`semel.gateway.turns.agent_files`); then the block's "file" is an `AgentFile` object, which no JSON of an agent can
+imitate.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class AgentFile:
-    """A file that an agent handed over. `id`: of its stored content; None: it is only named, by its address `uri`, or
-    it is `missing`, and why.
+    """A file that an agent handed over.
 
-    `size` in bytes.
+    `id`: the id of the stored content; None if the file is only linked (`uri`), or could not be stored for the reason
+    `missing`. `size`: in bytes.
     """
 
     name: str
@@ -28,21 +29,21 @@ class AgentFile:
     missing: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """As an entry or an item lists it among its files."""
+        """The file as JSON, as entries and items list it."""
         told = {"id": self.id, "size": self.size, "name": self.name, "mime": self.mime, "uri": self.uri}
         told["missing"] = self.missing
         return {name: value for name, value in told.items() if value is not None}
 
 
 def is_attachment(block: object) -> bool:
-    """Whether a content block holds something else than text. What names no type is no content block."""
+    """Whether a content block holds something other than text. A dict without a type counts as text."""
     return isinstance(block, dict) and block.get("type", "text") != "text"
 
 
 def attachment(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What a content block that is no text says of itself: type, name, address, media type, size in bytes.
+    """Describe a content block that is not text: type, name, URI, media type, and size in bytes, as far as it has them.
 
-    And its `file`, where its bytes were taken out, or why they could not be (`missing`).
+    If its bytes were stored, the description has the `file`; if they could not be, the reason (`missing`).
     """
     inner = content.get("resource")
     told = {**content, **inner} if isinstance(inner, dict) else content
@@ -63,7 +64,7 @@ def attachment(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def files_of(content: object) -> list[AgentFile]:
-    """The files of a tool call's `ToolCallContent` list, those that are missing included."""
+    """The files in a tool call's `ToolCallContent` list, including those that could not be stored."""
     if not isinstance(content, list):
         return []
     inner = [part.get("content") for part in content if isinstance(part, dict) and part.get("type") == "content"]

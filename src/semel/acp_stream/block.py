@@ -1,15 +1,15 @@
-"""A block: a message or a thought while it grows, and what is being compared with it."""
+"""A block: a message or thought while it streams in, with the state for detecting re-deliveries of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from semel.acp_stream.ops import Changed, Ended, Node, Op
-from semel.acp_stream.redelivery import Cursor, is_glued, is_retold, telling
+from semel.acp_stream.redelivery import Cursor, is_distinctive, is_glued, is_redelivery
 
 MESSAGE = "message"
 THOUGHT = "thought"
-MAX_EDGE = 16  # characters of white space at the ends of a thought that its copy may lack
+MAX_EDGE = 16  # characters of white space at the ends of a thought that a copy of it may lack
 
 
 class Block(Node):
@@ -25,18 +25,18 @@ class Block(Node):
         self.mid = mid
         self.size = 0
         self.first = 0  # the size of the first chunk
-        self.sealed = False  # it is known to have been streamed to its end
+        self.sealed = False  # the agent confirmed that it was streamed to its end
         self.whole = Section()  # a thought's chunks (a message's are not kept)
         self.section = self.whole  # a thought's chunks since the last one of newlines only, or its beginning
-        self.leads: frozenset[str] = frozenset()  # first letters of chunks that leave the fast path, in the whole block
-        self.alert: frozenset[str] = frozenset()  # the same now: in this section, too
+        self.leads: frozenset[str] = frozenset()  # chunks with these first characters leave the fast path
+        self.alert: frozenset[str] = frozenset()  # `leads`, and the first character of the current section
         self.blank = True  # nothing but white space so far
         self.calm = True  # nothing is being compared: chunks are plain concatenation
         self.break_ = False  # an empty chunk came: a paragraph ended
-        self.held: tuple[str, str] | None = None  # a thought's latest chunk, taken for a copy; and what is new in it
+        self.held: tuple[str, str] | None = None  # (a chunk held back as a probable copy, the new text in it)
         self.again: Cursor | None = None  # follows this block's own text from `origin` on
         self.origin = 0
-        self.rivals: list[tuple[Block, Cursor]] = []  # earlier blocks that this one may be a further attempt at
+        self.rivals: list[tuple[Block, Cursor]] = []  # earlier blocks of which this one may be another attempt
 
     @property
     def superseded(self) -> bool:
@@ -44,7 +44,7 @@ class Block(Node):
 
     @property
     def streamed(self) -> bool:
-        """Did it come in more than one chunk?"""
+        """Whether the text came in more than one chunk."""
         return self.size > self.first
 
     def append(self, text: str) -> None:
@@ -68,7 +68,7 @@ class Block(Node):
 
 
 class Section:
-    """The chunks of a part of a thought, as they came."""
+    """A section of a thought, as the chunks in which it came."""
 
     __slots__ = ("behind_newlines", "longest", "pieces", "size")
 
@@ -84,11 +84,11 @@ class Section:
         self.longest = max(self.longest, len(text))
 
     def told_again(self, text: str) -> tuple[str, bool] | None:
-        """If the chunk `text` is all of this part again: what is new in it, and whether its wording alone proves it.
+        """If the chunk `text` repeats this whole section: (its new text, whether its wording alone proves a copy).
 
-        Without that proof the part must have come in several chunks and come again whole, with nothing behind it, in
-        one that is at least twice as long as each of them; or run into the copy inside a word. The copy may lack the
-        white space at the part's ends, or have newlines there. Whole lines are no such part: lists repeat them.
+        Without that proof, the section must run into the copy inside a word; or it must have come in several chunks and
+        be repeated exactly, in one chunk at least twice as long as each of them. White space at the section's ends may
+        be missing in the copy, or be newlines there. A section of whole lines does not count: lists repeat lines.
         """
         if not self.pieces or self.size > len(text) + MAX_EDGE:
             return None
@@ -98,25 +98,25 @@ class Section:
             return None
         known = part.lstrip() if copy.startswith(part.lstrip()) else core
         new = copy[len(known) :] if copy[len(core) :].strip() else ""
-        if is_retold(part, text):
+        if is_redelivery(part, text):
             return new, True
         if is_glued(part, text):
-            return (new, False) if telling(core) or (new and self.behind_newlines and len(core) > 1) else None
+            return (new, False) if is_distinctive(core) or (new and self.behind_newlines and len(core) > 1) else None
         ends = {part, core, part.lstrip(), part.rstrip()}
         if text not in ends and text.strip("\n") not in {each.strip("\n") for each in ends}:
             return None
         is_lines = part.endswith("\n") and not part.endswith("\n\n")
-        return ("", False) if self.size >= 2 * self.longest and telling(core) and not is_lines else None
+        return ("", False) if self.size >= 2 * self.longest and is_distinctive(core) and not is_lines else None
 
 
 def missing_newlines(before: str, after: str) -> int:
-    """How many newlines make a paragraph break between the two, where the agent sent only an empty chunk."""
+    """How many newlines to insert for a paragraph break where the agent sent only an empty chunk."""
     have = len(before) - len(before.rstrip("\n")) + len(after) - len(after.lstrip("\n"))
     return max(0, 2 - have)
 
 
 def supersede(block: Block, repeated: bool = False) -> list[Op]:
-    """`repeated`: a later block has every character of it."""
+    """Mark the block as an attempt that was replaced. `repeated`: a later block contains its whole text."""
     marks = {"superseded": True, "repeated": True} if repeated else {"superseded": True}
     marks = {key: value for key, value in marks.items() if not block.fields.get(key)}
     block.fields.update(marks)

@@ -1,6 +1,6 @@
-"""Where agents put a tool call's output, exit code and input (the wire shapes of docs/agents.md).
+"""Read a tool call's output, exit code and diffs from wherever agents put them (see docs/agents.md).
 
-Pure readers: one update in, what it says out. Nothing is remembered here.
+All functions are stateless: each reads one update.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from semel.acp_stream.profiles import Pattern, Profile
 
-# How good a source is: content before the result, content, rawOutput, toolResponse and terminals.
+# Ranks of output sources, poorest first: content before the result, content, rawOutput, toolResponse and terminals.
 ARGUMENTS, CONTENT, RAW, DIRECT = 1, 2, 3, 4
 
 STATUS = {
@@ -25,7 +25,7 @@ STATUS = {
     "rejected": "failed",
 }
 FINAL = frozenset(("done", "failed", "cancelled"))
-NO_RESULT = "no result"  # the status of a call whose turn ended before it
+NO_RESULT = "no result"  # the status of a call that had no result when its turn ended
 
 _PERSISTED = re.compile(r"\s*<persisted-output>\n?(.*?)(?:\n?</persisted-output>\s*)?\Z", re.DOTALL)
 _UNTRUSTED = re.compile(
@@ -38,17 +38,21 @@ _FENCED = re.compile(r"(`{3,})(\w*)\n(.*?)\n?\1\n?\Z", re.DOTALL)
 
 
 class Snapshot(NamedTuple):
-    """One statement of what the output is."""
+    """One source's statement of a tool call's output.
+
+    `rank`: the quality of the source. `missing`: part of the output is known to be missing. `window`: it may be only
+    the newest part of a growing output.
+    """
 
     text: str
     rank: int
     missing: bool = False
     window: bool = False
-    mark: str = ""  # what stood before the text, to say that its beginning was cut
+    mark: str = ""  # the agent's note before the text that its beginning was cut
 
 
 def unwrap(text: str) -> tuple[str, bool]:
-    """The text without an adapter's wrapper; and whether the wrapper says that something is missing."""
+    """Return (the text without an adapter's wrapper, whether the wrapper says that part of the output is missing)."""
     if "<persisted-output>" in text[:64]:
         found = _PERSISTED.match(text)
         if found:
@@ -65,7 +69,7 @@ def is_wrapped(text: str) -> bool:
 
 
 def snapshots(data: Mapping[str, Any], profile: Profile, result: bool) -> list[Snapshot]:
-    """What this update says the output is, best source first. `result`: the call has its result."""
+    """The statements of the output in this update, best source first. `result`: the call has its result."""
     found: list[Snapshot] = []
     response = tool_response(data.get("_meta"))
     if response is not None:
@@ -129,7 +133,7 @@ def _response_text(response: object, depth: int = 0) -> str:
         return _joined(response)
     if isinstance(response, dict):
         if isinstance(response.get("stdout"), str) or isinstance(response.get("stderr"), str):
-            return _streams(response)
+            return _join_stdout_stderr(response)
         return _response_text(response["content"], depth + 1) if "content" in response and depth < 3 else ""
     return ""
 
@@ -143,7 +147,7 @@ def _raw_text(raw: object, depth: int = 0) -> str:
         return ""
     for key in ("aggregated_output", "stdout", "formatted_output", "output", "text"):
         if key == "stdout" and isinstance(raw.get("stderr"), str) and (raw.get("stdout") or raw["stderr"]):
-            return _streams(raw)
+            return _join_stdout_stderr(raw)
         if isinstance(raw.get(key), str) and raw[key]:
             return str(raw[key])
     for key in ("content", "metadata", "result", "error", "details"):
@@ -156,7 +160,7 @@ def _raw_text(raw: object, depth: int = 0) -> str:
     return ""
 
 
-def _streams(value: Mapping[str, Any]) -> str:
+def _join_stdout_stderr(value: Mapping[str, Any]) -> str:
     out, err = (v if isinstance(v, str) else "" for v in (value.get("stdout"), value.get("stderr")))
     return out + ("\n" if out and err and not out.endswith("\n") else "") + err
 

@@ -1,8 +1,8 @@
-"""A tool call's output as a terminal would show it, for every face: this is the only place that knows how.
+"""Render a tool call's output as a terminal would show it, for all faces.
 
-A carriage return or a backspace goes back in the line, and what follows is written over it; "erase in line" does its
-work. Colours and every other escape sequence are left out: they take no room. Nothing but the current line changes:
-what moves the cursor to other lines is left out, too. The output itself keeps every character, in the ledger.
+A carriage return or backspace moves back in the line, and the following text overwrites it; "erase in line" and cursor
+movements within the line are applied. Colours and all other escape sequences are removed, including those that move the
+cursor to other lines: only the current line can change. The ledger keeps every character of the output.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 LONGEST = 8192
-"""Characters of a line that can still change; what stands before them stays. So the cost is linear (Law 11)."""
+"""How many characters of a line can still change; older ones are final. This keeps the cost linear (Law 11)."""
 
 _STOP = re.compile(r"[\r\n\x08\x1b]")
 _ESCAPE = re.compile(
@@ -33,7 +33,7 @@ class Display:
         self._settled = 0  # characters that cannot change any more
         self._line = ""
         self._column = 0
-        self._cut = ""  # an escape sequence, as far as it came
+        self._cut = ""  # an incomplete escape sequence at the end of the last chunk
 
     def __repr__(self) -> str:
         return f"<Display {self._settled}+{len(self._line)} characters, column {self._column}>"

@@ -1,8 +1,8 @@
 """The fold: one agent's stream of ACP updates into the view that a person sees.
 
-Semantics (ACP v2; v1 traffic is translated by profiles): messages and tool calls are upserts by id, where
-what is omitted stays; content and terminal chunks append; replay is marked by the caller, by its place on the
-wire. The fold holds no clock and does no I/O. Every update costs time in proportion to its own size.
+Semantics (ACP v2; v1 traffic is translated by profiles): messages and tool calls are upserts by id, in which omitted
+fields keep their values; content and terminal chunks append. The caller marks which updates are a replay. The fold has
+no clock and does no I/O. The cost of an update is proportional to its own size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from semel.acp_stream.state import State
 from semel.acp_stream.surrogate_pairs import Halves, find_streamed_text, has_half
 from semel.acp_stream.tool_calls import Call, Calls
 from semel.acp_stream.v2 import KINDS as V2_KINDS
-from semel.acp_stream.v2 import WHOLE as V2_WHOLE
+from semel.acp_stream.v2 import WHOLE_MESSAGE_KINDS as V2_WHOLE
 from semel.acp_stream.v2 import Version2
 
 REPLAYED = frozenset(
@@ -57,27 +57,30 @@ class Fold:
         return self.board.items()
 
     def settle(self) -> list[Op]:
-        """Nothing more is coming for now: a replay that ended without a word, or a thought, is taken as complete."""
+        """No more updates are coming for now: an open replay, or a held chunk of a thought, is taken as complete."""
         return self._give_up_halves() + self._end_replay() + self.talk.settle()
 
     def knows(self, role: str, text: str, message_id: str | None = None) -> None:
-        """What the caller's record has from before this fold (role agent, user or thought): no replay shows it."""
+        """Add a text that the caller's record has from before this fold, so that a replay does not show it again.
+
+        `role`: agent, user or thought.
+        """
         kind, fields = (THOUGHT, {}) if role == "thought" else (MESSAGE, {"role": role})
         node = Node(0, kind, fields | ({"message_id": message_id} if message_id is not None else {}))
         node.pieces.append(text)
         self._before.append(node)
 
     def knows_call(self, call: str, title: str = "", given: object = None) -> None:
-        """A tool call that the caller's record has: its id, title and input."""
+        """Add a tool call that the caller's record has from before this fold, by id, title and input."""
         fields: dict[str, Any] = {"call": call, "title": title, "status": "done"}
         node = Call(0, fields | ({"input": given} if given else {}), self.calls.limits)
         node.ended = True
         self._before.append(node)
 
     def let_go(self, keep: Iterable[int]) -> None:
-        """Forget what is over, but for these items: a long conversation costs no more than a short one (Law 11).
+        """Forget completed items except `keep`, so that a long conversation costs no more than a short one (Law 11).
 
-        What is forgotten is not recognised any more: neither in a replay nor by a late update of it.
+        Forgotten items are no longer recognised, neither in a replay nor by a late update.
         """
         open_ = (*self.talk.open.values(), self._user, *self.calls.unfinished.values(), *self.state.nodes.values())
         kept = {*keep, *(node.id for node in open_ if node is not None)}
@@ -85,16 +88,15 @@ class Fold:
         self.calls.let_go(kept)
 
     def replayed(self) -> list[Op]:
-        """The replay is over, as far as the caller can tell: what it told last is complete."""
+        """The caller knows that the replay is over: its last message is complete."""
         return self._give_up_halves() + self._end_replay()
 
     # ---- what the client did
 
     def prompt(self, text: str) -> list[Op]:
-        """A turn begins with this prompt. Its text is an item of the view, but no operation: the caller said
-        it.
+        """A turn begins with this prompt. Its text becomes an item of the view, without an operation.
 
-        A prompt during a turn does not end what the agent is saying.
+        A prompt during a turn does not end the agent's open message.
         """
         ops = self._give_up_halves() if not self._running else []
         ops += self._end_replay()
@@ -124,11 +126,11 @@ class Fold:
         return ops + self.calls.permission(cid, tool_call)
 
     def cancel(self) -> list[Op]:
-        """The person cancelled: calls that run are cancelled now, whatever the agent says of them later."""
+        """The person cancelled the turn: unfinished calls are cancelled at once, whatever the agent reports later."""
         return self._give_up_halves(tools_only=True) + self.calls.finish_all("cancelled")
 
     def end(self, stop: str, error: str | None = None, died: bool = False) -> list[Op]:
-        """The turn's end, or (`died`) the agent's. `stop` is ACP's stop reason, or "error"."""
+        """The turn has ended, or (`died`) the agent process has. `stop`: ACP's stop reason, or "error"."""
         self._running = max(0, self._running - 1)
         bad = died or error is not None or stop in ("error", "cancelled")
         ops = self._give_up_halves() + self._end_replay() + self._end_user() + self.talk.end(partial=bad)
@@ -145,7 +147,7 @@ class Fold:
     # ---- what the agent said
 
     def update(self, data: Mapping[str, Any], replay: bool = False) -> list[Op]:
-        """One ACP `session/update`'s `update` object. What cannot be read says nothing."""
+        """Fold the `update` object of one ACP `session/update`. Unreadable updates are ignored."""
         try:
             text = find_streamed_text(data)
             if self._halves.waiting or (text is not None and has_half(text)):
@@ -164,7 +166,7 @@ class Fold:
         return ops + self._update(joined, replay) if joined is not None else ops
 
     def _give_up_halves(self, tools_only: bool = False) -> list[Op]:
-        """What waits for the rest of a character will not get it."""
+        """Show U+FFFD for waiting halves of characters whose other half will not come."""
         lost = self._halves.give_up(tools_only=tools_only)
         return [op for update in lost for op in self._update(update, self._replay is not None)]
 
@@ -186,7 +188,7 @@ class Fold:
         return self._said(kind, data)
 
     def _turn_over(self, data: Mapping[str, Any], replay: bool) -> list[Op]:
-        """Between what happens now and what is told again."""
+        """Switch between live updates and a replay."""
         if not replay:
             return self._end_replay() + self._update(data, False)
         ops = self._end_user() + self.talk.turn()
@@ -219,7 +221,7 @@ class Fold:
         return ops
 
     def _user_chunk(self, data: Mapping[str, Any]) -> list[Op]:
-        """The prompt echoed, or something the agent put into a user's mouth."""
+        """An echo of the prompt (ignored), or a user message that the caller did not send."""
         content = data.get("content")
         text = content.get("text") if isinstance(content, dict) else None
         if not isinstance(text, str) or not text:
@@ -248,7 +250,7 @@ class Fold:
         return [Ended(user.id, {})]
 
     def _said(self, kind: object, data: Mapping[str, Any]) -> list[Op]:
-        """About the session, or about the run."""
+        """Fold an update about the session or the run, rather than about text or tool calls."""
         if kind == "usage_update":
             seals = self.profile.usage_seals and self._replay is None and data.get("cost") is None
             return (self.talk.seal() if seals else []) + self.state.usage(data)
@@ -266,7 +268,7 @@ class Fold:
         return self.talk.notices.tell(text) + self.talk.signal() if text is not None else []
 
     def _version2(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Whole messages are replayed, and echoed, as v1 tells them in one chunk."""
+        """Fold an ACP v2 update. In a replay or echo, each block of a whole message is handled like a v1 chunk."""
         if self._replay is None and kind != "user_message":
             return self.v2.update(kind, data)
         content = data.get("content")

@@ -1,8 +1,8 @@
-"""Replay: what an agent tells again when a session is loaded, held against what is known.
+"""Replay: compare the history that an agent sends when a session is loaded with what the fold already knows.
 
-What the fold knows is the same entry and is not shown again; what it does not know is shown once and marked
-as history. Identity first (message id, tool call id), then text without white space (agents trim), copy by
-copy: two equal messages in a replay are two, if only one is known. Never a time window.
+Known messages and calls are not shown again; unknown ones are shown once and marked as history. They are compared by id
+first (message id, tool call id), then by text without white space (agents trim), copy by copy: if a replay has two
+equal messages and one is known, the other is new. Time is never evidence.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from semel.acp_stream.profiles import Profile
 from semel.acp_stream.redelivery import are_attempts, bare
 from semel.acp_stream.tool_calls import Call, Calls
 
-KEY = 12  # characters that two versions of one text share at least
-LOOKED_AT = 32  # texts that are compared with one of a replay
+KEY = 12  # two versions of one text share at least this many characters at the start or end
+MAX_CANDIDATES = 32  # maximum number of known texts that are compared with one text of a replay
 ROLES = {"agent_message_chunk": "agent", "user_message_chunk": "user", "agent_thought_chunk": "thought"}
 
 
-class Known:
-    """One known text and how much of it this replay has told."""
+class KnownText:
+    """One known text, and how many characters of it this replay has repeated."""
 
     __slots__ = ("bare", "node", "place", "told")
 
@@ -40,7 +40,7 @@ class Known:
 
     @property
     def cut_short(self) -> bool:
-        """May the agent's history have more of it than was shown?"""
+        """Whether the agent's history may have more of the text than was shown."""
         return bool(self.node.fields.get("partial")) or self.node.kind == "thought"
 
 
@@ -57,18 +57,18 @@ class Replay:
         self.pieces: list[str] = []
         self.role = ""
         self.mid: str | None = None
-        self.texts: dict[str, list[Known]] = {"agent": [], "user": [], "thought": []}
-        self.ids: dict[tuple[str, str], Known | None] = {}
-        self.same: dict[tuple[str, str], deque[Known]] = {}
-        self.starts: dict[tuple[str, str], deque[Known]] = {}
-        self.ends: dict[tuple[str, str], list[Known]] = {}
-        self.partly: deque[tuple[str, Known]] = deque(maxlen=LOOKED_AT)  # told in part: the rest may come next
-        self.files: Counter[frozenset[tuple[str, Any]]] = Counter()  # what the agent handed over, and is not told yet
-        self.split: tuple[str, str | None] | None = None  # role and id of the message that a file stands in
+        self.texts: dict[str, list[KnownText]] = {"agent": [], "user": [], "thought": []}
+        self.ids: dict[tuple[str, str], KnownText | None] = {}
+        self.same: dict[tuple[str, str], deque[KnownText]] = {}
+        self.starts: dict[tuple[str, str], deque[KnownText]] = {}
+        self.ends: dict[tuple[str, str], list[KnownText]] = {}
+        self.partly: deque[tuple[str, KnownText]] = deque(maxlen=MAX_CANDIDATES)  # repeated in part
+        self.files: Counter[frozenset[tuple[str, Any]]] = Counter()  # known attachments that were not repeated yet
+        self.split: tuple[str, str | None] | None = None  # role and id of the message that an attachment interrupts
         self.calls_left: dict[str, tuple[Call, set[str]]] = {}
         self.alias: set[str] = set()
         self.previous = ""  # role of the message before, or "tool"
-        self.fresh: set[str] = set()  # ids of calls that this replay brought
+        self.fresh: set[str] = set()  # ids of calls that are new in this replay
         for node in [*before, *board.nodes]:
             self._learn(node)
 
@@ -85,7 +85,7 @@ class Replay:
             return
         if role == "agent":
             self.files.update(frozenset(file.items()) for file in fields.get("content", ()))
-        known = Known(node, len(self.texts[role]))
+        known = KnownText(node, len(self.texts[role]))
         self.texts[role].append(known)
         self.same.setdefault((role, known.bare), deque()).append(known)
         self.starts.setdefault((role, known.bare[:KEY]), deque()).append(known)
@@ -96,7 +96,7 @@ class Replay:
     # ---- updates
 
     def update(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """One replayed update that is text or a tool call."""
+        """Fold one replayed update: a chunk of text or a tool call."""
         if kind in ROLES:
             return self._text(ROLES[kind], data)
         ops = self.flush()
@@ -116,7 +116,7 @@ class Replay:
         return self.flush() + self._end_turn()
 
     def _end_turn(self) -> list[Op]:
-        """A person spoke: calls before that get no result any more, and their ids may be used again."""
+        """A user message begins a new turn: earlier calls get no result any more, and their ids may be reused."""
         ops: list[Op] = []
         for cid in self.fresh:
             call = self.calls.unfinished.get(cid)
@@ -143,7 +143,7 @@ class Replay:
         return ops
 
     def _attachment(self, mid: str | None, named: dict[str, Any]) -> list[Op]:
-        """What the agent handed over beside its text: one more message, in its place, unless it is known."""
+        """An attachment becomes a message of its own in its place, unless it is known."""
         before = (self.role, self.mid)
         ops = self.flush()
         self.split = before if before[0] == "agent" and mid is None else ("agent", mid)
@@ -160,7 +160,7 @@ class Replay:
         return [*ops, began, Changed(block.id, {"content": [named]}), Ended(block.id, {})]
 
     def flush(self) -> list[Op]:
-        """A run of text that was being told is complete: is it known, as one or piece by piece?"""
+        """End the text collected so far, and compare it with the known texts: as a whole, then chunk by chunk."""
         pieces, role, mid = self.pieces, self.role, self.mid
         self.pieces, self.role, self.mid = [], "", None
         text = "".join(pieces)
@@ -201,15 +201,16 @@ class Replay:
                 return _complete(known.node, text)
         return self._unknown(role, mid, text, first)
 
-    def _untold(self, role: str, spare: str) -> list[Known]:
-        """The first texts that begin alike and that this replay has not told."""
+    def _untold(self, role: str, spare: str) -> list[KnownText]:
+        """The first known texts that begin like `spare` and were not repeated in this replay."""
         alike = self.starts.get((role, spare[:KEY]), deque())
         while alike and alike[0].told:
             alike.popleft()
-        return [known for known in islice(alike, LOOKED_AT) if not known.told]
+        return [known for known in islice(alike, MAX_CANDIDATES) if not known.told]
 
     def _consume(self, role: str, spare: str) -> bool:
-        """Is the text known? It may be one text, the next part of one, several in a row, or one and its attempt."""
+        """Whether the text is known: as one text, the next part of one, several in a row, or an attempt and its answer.
+        If it is, the known text is consumed."""
         same = self.same.get((role, spare), deque())
         while same:
             known = same.popleft()
@@ -228,7 +229,7 @@ class Replay:
                 return True
         return any(self._several(role, known, spare) for known in candidates) or self._doubled(role, spare)
 
-    def _several(self, role: str, first: Known, spare: str) -> bool:
+    def _several(self, role: str, first: KnownText, spare: str) -> bool:
         texts, at, place = self.texts[role], 0, first.place
         while at < len(spare) and place < len(texts) and spare.startswith(texts[place].bare, at):
             at += len(texts[place].bare)
@@ -240,9 +241,10 @@ class Replay:
         return True
 
     def _doubled(self, role: str, spare: str) -> bool:
-        """An attempt and the answer in one, told live or by the history of an agent that does not know of the retry."""
+        """Whether the text equals a known one except for attempts in front of it, on either side: an agent that retries
+        without noticing stores or streams the attempts and the answer as one text."""
         alike = self.ends.get((role, spare[-KEY:]), []) if self.profile.retry == "whole" else []
-        for known in alike[-LOOKED_AT:]:
+        for known in alike[-MAX_CANDIDATES:]:
             longer, answer = sorted((spare, known.bare), key=len, reverse=True)
             if known.told or len(answer) < KEY or not longer.endswith(answer):
                 continue
@@ -270,7 +272,7 @@ class Replay:
     # ---- tool calls
 
     def _recognise(self, cid: str, data: Mapping[str, Any]) -> bool:
-        """Is this call known, under this id or another?"""
+        """Whether this call is known, under this id or another."""
         name = cid if cid in self.calls_left else self._same_call(data)
         self.calls_left.pop(name, None)
         if name or cid in self.calls.known:
@@ -279,13 +281,14 @@ class Replay:
         return False
 
     def _same_call(self, data: Mapping[str, Any]) -> str:
-        """The first call that is not told yet and says the same; "" if there is none."""
+        """The id of the first call not repeated in this replay that shares a mark with this one; "" if there is
+        none."""
         marks = _marks(data.get("title"), data.get("rawInput"), content_text(data.get("content")))
         return next((name for name, (_, known) in self.calls_left.items() if marks & known), "")
 
 
 def _marks(title: object, given: object, content: str) -> set[str]:
-    """What a call can be known by when its id is another one: its input, or the title that says it."""
+    """The marks by which a call is recognised under another id: its input, or a descriptive title."""
     marks: set[str] = set()
     if given:
         marks.add("input:" + (given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=str)))
@@ -297,7 +300,7 @@ def _marks(title: object, given: object, content: str) -> set[str]:
 
 
 def _complete(node: Node, text: str) -> list[Op]:
-    """What was cut short is whole now. (A text from before the fold is the caller's to complete.)"""
+    """Complete a text that was cut short. (Texts from before the fold are completed by the caller.)"""
     shown = node.text()
     if not node.id or not shown or shown == text or not text.startswith(shown):
         return []

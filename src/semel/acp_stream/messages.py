@@ -1,16 +1,15 @@
-"""Messages and thoughts: blocks of text, and the attempts among them.
+"""Messages and thoughts: join streamed chunks into blocks, and recognise failed attempts and repeated deliveries.
 
-A block ends at a tool call, a new message id, or the turn's end (a thought also where the agent begins to
-speak). Chunks of one block are joined as they came. What is taken for a re-delivery, and on which evidence,
-is in `evidence`; a block whose whole text came again as the beginning of a later one was an attempt at that
-one: it stays in the record, marked superseded. Where an adapter hands over a whole copy of a streamed block
-in one chunk, the copy is folded into the block.
+A block ends at a tool call, a new message id, or the turn's end (a thought also when the agent begins a message).
+Chunks of one block are joined unchanged. `redelivery` says what evidence a re-delivery needs. A block whose whole text
+comes again as the beginning of a later block was an attempt at it: it stays in the record, marked superseded. If an
+adapter sends a whole copy of a streamed block in one chunk, the copy is folded into the block.
 
-Thoughts are where adapters tell things twice (summaries: first in tokens, then whole), where no chat is told anything,
-and where a copy has no other sign than its chunk. So a thought's copy is taken for one below the lengths of `evidence`,
-too, if it is all of the thought (or of its latest section), in one chunk after several, and nothing follows it: it is
-held, and is said after all if the thought goes on behind it. It could go wrong only for a thought that consists
-of the same words twice and nothing else, and whose second half comes in one chunk after a first half in several.
+Thoughts have a weaker rule: adapters often repeat them (a summary first in tokens, then whole), the copy has no other
+sign than its chunk, and thoughts are not sent to chats. So a copy shorter than the lengths in `redelivery` counts, too,
+if it repeats the whole thought (or its latest section) in one chunk after several, and nothing follows it. Such a chunk
+is held back, and added after all if the thought continues. The rule is wrong only for a thought that consists of the
+same words twice and nothing else, with the second half in one chunk and the first half in several.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from semel.acp_stream.block import MAX_EDGE, MESSAGE, THOUGHT, Block, end, missi
 from semel.acp_stream.notices import Notices
 from semel.acp_stream.ops import Began, Board, Changed, Grew, Op
 from semel.acp_stream.profiles import Profile
-from semel.acp_stream.redelivery import LEAST_RETRY_CHARS, Cursor, is_glued, is_retold, telling
+from semel.acp_stream.redelivery import LEAST_RETRY_CHARS, Cursor, is_distinctive, is_glued, is_redelivery
 
 MAX_RIVALS = 8
 
@@ -37,11 +36,11 @@ class Talk:
         self.profile = profile
         self.notices = Notices(board, profile)
         self.open: dict[str, Block | None] = {MESSAGE: None, THOUGHT: None}
-        # The latest blocks since the last thing that really happened in this turn.
+        # The latest blocks of this turn since the last side effect (a tool call that started).
         self.run: deque[Block] = deque(maxlen=4 * MAX_RIVALS)
-        self.told: dict[str, Block | None] = {MESSAGE: None, THOUGHT: None}  # the latest of this turn
-        self.void: dict[str, list[Block]] = {MESSAGE: [], THOUGHT: []}  # what a retry signal declared void
-        self.begun = False  # has this turn said anything yet?
+        self.told: dict[str, Block | None] = {MESSAGE: None, THOUGHT: None}  # the latest block of this turn
+        self.void: dict[str, list[Block]] = {MESSAGE: [], THOUGHT: []}  # blocks that a retry signal declared void
+        self.begun = False  # this turn has produced text
 
     def __repr__(self) -> str:
         return f"<Talk {self.profile.name} open={[b for b in self.open.values() if b]} run={len(self.run)}>"
@@ -72,7 +71,7 @@ class Talk:
         block.size += len(text)
         return [Grew(block.id, text)]
 
-    # ---- the same with open eyes
+    # ---- the slow path
 
     def _look(self, kind: str, data: Mapping[str, Any], content: Any, text: Any) -> list[Op]:
         mid = data.get("messageId")
@@ -129,7 +128,7 @@ class Talk:
         return ops + self._grow(block, text)
 
     def _leads(self, kind: str) -> frozenset[str]:
-        """First letters of chunks that may be something else than more of the same."""
+        """First characters of chunks that may be more than plain continuation, so that they leave the fast path."""
         return self.profile.prose_leads if kind == MESSAGE else frozenset("\n" + self.profile.thought_frame[:1])
 
     def _grow(self, block: Block, text: str) -> list[Op]:
@@ -153,13 +152,13 @@ class Talk:
         return ops
 
     def _has_section(self, block: Block) -> bool:
-        """Has a thought's section begun, so that its first letter is known?"""
+        """Whether a thought's section has begun, so that its first character is known. Always true for messages."""
         return block.kind is MESSAGE or bool(block.section.pieces)
 
     # ---- attempts
 
     def _compare(self, block: Block, text: str) -> list[Op]:
-        """Has this block now repeated an earlier one from its beginning to its end?"""
+        """Compare the block with its rivals, and supersede those that it has now repeated completely."""
         ops: list[Op] = []
         still: list[tuple[Block, Cursor]] = []
         for rival, cursor in block.rivals:
@@ -173,19 +172,19 @@ class Talk:
         return ops
 
     def _is_attempt(self, rival: Block, block: Block) -> bool:
-        """The block begins with all of an earlier one, and nothing was done in between: was that an attempt at it?"""
+        """Whether an earlier block was an attempt at this one, which begins with all of it. No tool ran in between."""
         if rival.superseded:
             return True
         if self._retries_under_another_id(rival, block.mid):
-            return telling(rival.text())
-        return rival.size >= LEAST_RETRY_CHARS and telling(rival.text())
+            return is_distinctive(rival.text())
+        return rival.size >= LEAST_RETRY_CHARS and is_distinctive(rival.text())
 
     def _retries_under_another_id(self, block: Block, mid: str | None) -> bool:
-        """Is another message id a sign of another attempt (or copy), for this agent?"""
+        """Whether this agent's change of message id is evidence of another attempt or a copy."""
         return self.profile.another_id == "retry" and None not in (block.mid, mid) and block.mid != mid
 
     def _follow(self, block: Block, start: int, text: str) -> list[Op]:
-        """Does the block begin again inside itself? (Agents that retry without any mark.)"""
+        """Detect that the block begins again inside itself, for agents that retry without any mark."""
         if block.again is not None and not block.again.feed(text):
             block.again = None
         if block.again is None and start > block.first and text[0] == block.pieces[0][0]:
@@ -196,14 +195,14 @@ class Talk:
             return []
         block.again = None
         whole = block.text()
-        if not is_retold(whole[: block.origin], whole[block.origin :]):
+        if not is_redelivery(whole[: block.origin], whole[block.origin :]):
             return []
         return self._split(block, whole)
 
     def _split(self, block: Block, whole: str) -> list[Op]:
         """The block was an attempt and the beginning of the next one: make two of it."""
         attempt, rest = whole[: block.origin], whole[block.origin :]
-        if block.kind == THOUGHT:  # nobody was told a thought: the attempt gives way, and no character with it
+        if block.kind == THOUGHT:  # the next attempt repeats every character, and no chat was sent the thought
             block.restart(rest)
             return [Changed(block.id, {"text": rest})]
         block.restart(attempt)
@@ -219,14 +218,14 @@ class Talk:
         return ops
 
     def signal(self) -> list[Op]:
-        """The agent said that it tries again: what this attempt showed so far is void once the next one speaks."""
+        """The agent announced a retry: the text of this attempt is superseded once the next attempt produces text."""
         ops = self._close_open(**({"broken": True} if self.profile.signal_means_retry else {}))
         for kind, void in self.void.items():
             void[:] = [b for b in self.run if b.kind == kind and not b.superseded]
         return ops
 
     def _superseded_by(self, kind: str) -> list[Op]:
-        """A block begins: of what a signal declared void, a thought takes the place of thoughts, a message of all."""
+        """A new block replaces the void blocks: a thought replaces only thoughts, a message replaces all of them."""
         kinds = (THOUGHT,) if kind == THOUGHT else (THOUGHT, MESSAGE)
         void = [block for each in kinds for block in self.void[each]]
         for each in kinds:
@@ -234,7 +233,7 @@ class Talk:
         return [op for block in void for op in supersede(block)] if self.profile.signal_means_retry else []
 
     def seal(self) -> list[Op]:
-        """The open message was streamed to its end: one right before it that never was, was an attempt at it."""
+        """The open message was streamed to its end. Unsealed messages right before it were attempts at it."""
         block = self.open[MESSAGE]
         if block is None or block.sealed or not self._is_the_models(block):
             return []
@@ -248,7 +247,7 @@ class Talk:
     # ---- whole copies
 
     def _is_copy_of(self, block: Block, text: str) -> bool:
-        """Under another message id, with nothing in between: the whole block again, perhaps with more?"""
+        """Whether a chunk under another message id repeats the whole open block, perhaps with more text after it."""
         if self.profile.another_id == "message" or len(text) < block.size:
             return False
         if block.kind == MESSAGE and self.board.last != block.id:
@@ -257,11 +256,11 @@ class Talk:
         if not text.startswith(whole):
             return False
         if self.profile.another_id == "retry":
-            return text == whole or telling(whole)
-        return (text == whole and block.streamed) or is_retold(whole, text)
+            return text == whole or is_distinctive(whole)
+        return (text == whole and block.streamed) or is_redelivery(whole, text)
 
     def _copy(self, block: Block, text: str) -> list[Op] | None:
-        """Inside one block: a chunk that repeats at least everything that was accumulated. None: it does not."""
+        """Fold a chunk that repeats at least the whole block so far. None if the chunk is no copy."""
         if not block.size:
             return None
         if block.kind == THOUGHT:
@@ -271,11 +270,11 @@ class Talk:
         whole = block.text()
         if not text.startswith(whole):
             return None
-        glued_copy = text == whole and is_glued(whole, text) and telling(whole)
-        return self._rest(block, text) if glued_copy or is_retold(whole, text) else None
+        glued_copy = text == whole and is_glued(whole, text) and is_distinctive(whole)
+        return self._rest(block, text) if glued_copy or is_redelivery(whole, text) else None
 
     def _thought_copy(self, block: Block, text: str) -> list[Op] | None:
-        """Adapters send a thought, or its latest section, again: whole, or from its latest chunk on."""
+        """Fold a chunk that repeats a thought, its latest section, or its latest chunk. None if it is no copy."""
         for part in (block.whole, block.section):
             again = part.told_again(text)
             if again is not None:
@@ -284,16 +283,16 @@ class Talk:
         last, before = block.pieces[-1], block.pieces[-2][-1:] if len(block.pieces) > 1 else ""
         if len(text) <= len(last) or not text.startswith(last) or before.isalnum():
             return None
-        return self._hold(block, text, text[len(last) :]) if is_glued(last, text) and telling(last) else None
+        return self._hold(block, text, text[len(last) :]) if is_glued(last, text) and is_distinctive(last) else None
 
     def _hold(self, block: Block, text: str, new: str) -> list[Op]:
-        """Take a chunk for a copy with `new` behind it, until something follows it."""
+        """Hold a chunk back as a probable copy followed by the text `new`, until the next chunk decides."""
         block.held = (text, new)
         block.calm = False
         return []
 
     def _settle(self, block: Block, text: str = "") -> list[Op]:
-        """Decide on the held chunk: a copy if nothing follows, or a new section (after an empty line); else text."""
+        """Decide on the held chunk: it is a copy if nothing or a new section (an empty line) follows, else text."""
         if block.held is None:
             return []
         (copy, new), block.held = block.held, None
@@ -301,16 +300,16 @@ class Talk:
         return self._grow(block, said) if said else []
 
     def _is_told_again(self, kind: str, text: str) -> bool:
-        """After a tool call or the turn's end: the latest block again, whole, in one chunk.
+        """Whether a chunk after a tool call repeats the latest closed block as a whole.
 
-        For a thought its shape is enough: an adapter tells a summary again behind what was done.
+        For a thought, equal wording is enough: adapters repeat a summary after a tool call.
         """
         block = self.told[kind]
         if block is None or block.superseded or abs(block.size - len(text)) > MAX_EDGE:
             return False
         if kind == THOUGHT:
-            return telling(text.strip()) and block.text().strip() == text.strip()
-        return block.streamed and len(text) >= LEAST_RETRY_CHARS and telling(text) and block.text() == text
+            return is_distinctive(text.strip()) and block.text().strip() == text.strip()
+        return block.streamed and len(text) >= LEAST_RETRY_CHARS and is_distinctive(text) and block.text() == text
 
     def _rest(self, block: Block, text: str) -> list[Op]:
         return self._append(block, text[block.size :])
@@ -373,13 +372,13 @@ class Talk:
         return self._close_open()
 
     def happened(self) -> None:
-        """Something was done that no attempt takes back: what was said before it stands."""
+        """A side effect happened that no retry undoes: earlier text can no longer be an attempt."""
         self.run.clear()
         for void in self.void.values():
             void.clear()
 
     def settle(self) -> list[Op]:
-        """Nothing follows the held chunk for now: it counts as a copy."""
+        """No more chunks are coming for now: the held chunk counts as a copy."""
         block = self.open[THOUGHT]
         return self._settle(block) if block is not None else []
 
@@ -392,7 +391,7 @@ class Talk:
         return ops
 
     def end(self, partial: bool) -> list[Op]:
-        """The turn is over. `partial`: it did not end by the agent's own will."""
+        """The turn is over. `partial`: it was cancelled, failed, or its agent died."""
         ops = self._close_open(**({"partial": True} if partial else {}))
         self.happened()
         return ops

@@ -1,7 +1,7 @@
-"""Notices: what an adapter says about the run, signalled or typed as prose.
+"""Notices: an adapter's statements about the run (retries, warnings, errors), sent as typed signals or as prose.
 
-Text is taken for a notice only with evidence besides its wording (house.md): the id it lacks or has, its
-place, or `_meta`. Everything else is the agent's text.
+Prose is taken for a notice only if there is evidence besides its wording: the presence or absence of a message id, its
+place, or `_meta`. All other text is the agent's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Notices:
         return [Began(node.id, "notice", dict(node.fields)), Ended(node.id, {})]
 
     def spoken(self, text: str, mid: str | None, data: Mapping[str, Any], first: bool) -> str | None:
-        """What kind of notice this message chunk is, or None: it is the agent's text."""
+        """The kind of notice that this message chunk is; None if it is the agent's text. `first`: the turn's first."""
         meta = data.get("_meta")
         if isinstance(meta, dict) and _is_informational(meta):
             return "note"
@@ -48,7 +48,7 @@ def _is_informational(meta: Mapping[str, Any]) -> bool:
 
 
 def signalled(meta: Mapping[str, Any]) -> tuple[str, bool] | None:
-    """A typed signal in `session_info_update._meta`: (text, it announces another attempt), or None.
+    """A typed signal in `session_info_update._meta`: (text, whether it announces a retry); None if there is none.
 
     codex: `_meta.codex.error{message, willRetry}`. JetBrains AIR capability:
     `_meta.jetbrains.air.sessionFailure{title, severity, details?}`.
@@ -66,7 +66,7 @@ def signalled(meta: Mapping[str, Any]) -> tuple[str, bool] | None:
 
 
 def failure(meta: object) -> str | None:
-    """What a prompt's response says in `_meta` about a failure that its stop reason does not tell."""
+    """The failure that a prompt's response reports in `_meta` and not by its stop reason; None if there is none."""
     found = signalled(meta) if isinstance(meta, dict) else None
     return found[0] if found is not None and not found[1] else None
 

@@ -1,8 +1,8 @@
-"""What a fold tells its caller: operations as they happen, items as they stand.
+"""The output of a fold: operations (what changed) and items (the present view).
 
-Applying the operations in order to an empty board gives the items. `id`s are small integers, unique in one
-fold, growing in the order a person sees the items. Text in `Grew` joins the end: of a message's or thought's
-text, of a tool call's output.
+Applied in order to an empty board, the operations give the items. An `id` is a small integer, unique in its fold; ids
+grow in the order in which a person sees the items. The text of a `Grew` is appended to a message, a thought, or a tool
+call's output.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Grew:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Fields that are different now. `None` clears one. `"text"` replaces the item's text or output."""
+    """The fields that changed, with their new values. `None` clears a field. `"text"` replaces the text or output."""
 
     id: int
     fields: dict[str, Any]
@@ -50,10 +50,9 @@ Op = Began | Grew | Changed | Ended
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of one tool call's output an `Item` keeps, in characters. `None`: all of it.
+    """How much of a tool call's output an `Item` keeps in memory, in characters. `head` None: all of it.
 
-    The operations always carry every character: the whole belongs to the ledger, the item to memory (law 8,
-    11).
+    The operations always carry every character, for the ledger to store (Laws 8, 11).
     """
 
     head: int | None = 32_768

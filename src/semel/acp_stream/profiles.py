@@ -1,8 +1,8 @@
-"""Profiles: what one agent's ACP traffic means where agents differ. Data, not code paths.
+"""Profiles: how each agent's ACP traffic differs from the others', as data instead of code paths.
 
-A profile is found by the name an agent gives in `initialize` (`agentInfo.name`). An agent that nobody has
-measured gets CAREFUL: field semantics only, so that no honest character is lost. How each value was measured
-is in docs/agents.md.
+The profile is chosen by the name that the agent gives in `initialize` (`agentInfo.name`). An agent that was never
+measured gets CAREFUL, which relies on the protocol's fields alone, so that no genuine character is lost. docs/agents.md
+says how the values were measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Pattern = re.Pattern[str]
 
 @dataclass(frozen=True)
 class Profile:
-    """One agent's dialect. The defaults are the careful reading."""
+    """One agent's dialect. The defaults are the careful interpretation, for an unknown agent."""
 
     name: str = "careful"
 
@@ -27,12 +27,12 @@ class Profile:
     the text says so (a message id, a signal)."""
 
     another_id: Literal["copy", "retry", "message"] = "copy"
-    """What text is that comes again under another message id, with nothing done in between. `retry`: another attempt
-    at the same message (measured). `message`: another message, for the agent signals its retries. `copy`: the same
-    message in one chunk if it came in several before; else another message."""
+    """The meaning of text that comes again under another message id, with no tool call in between. `retry`: another
+    attempt at the same message (measured). `message`: another message, because the agent signals its retries. `copy`:
+    the same message if it now comes in one chunk and came in several before; otherwise another message."""
 
     signal_means_retry: bool = True
-    """After a retry signal the next text replaces the attempt even if its wording is other."""
+    """After a retry signal, the next text replaces the attempt even if the wording differs."""
 
     unidentified_is_notice: bool = False
     """The agent gives every model message an id: a chunk without one is the adapter's own prose."""
@@ -42,8 +42,8 @@ class Profile:
     model_id: str = ""
 
     usage_seals: bool = False
-    """A usage update without a cost follows every message that was streamed to its end. A message that never got
-    one, with another one right behind it that did, was broken off: it was an attempt, whatever its wording."""
+    """A usage update without a cost follows every message that was streamed to its end. A message without one, directly
+    followed by a message with one, was a failed attempt, whatever its wording."""
 
     prose: tuple[tuple[Pattern, str], ...] = ()
     """(pattern, what) of adapter prose that arrives as one chunk of its own, at a place where it says
@@ -90,18 +90,18 @@ class Profile:
     """Where the replay of `session/load` ends: at its response, or at the next prompt."""
 
     history_end: str = ""
-    """The key in the `_meta` of an update that is told again, behind all that a turn said, if it had ended. Without
-    it a history is no evidence that a turn ended; no measured agent has one."""
+    """The key in the `_meta` of a replayed update that marks the end of a completed turn. Without it, a history is no
+    evidence that a turn ended; no measured third-party agent has one."""
 
     synthetic_user: tuple[Pattern, ...] = ()
-    """User rows of a replay that no person wrote."""
+    """Patterns of user messages that no person wrote."""
 
     second: Literal["queues", "steers"] = "queues"
-    """What it does with a prompt during a turn. `steers`: it reads it in that turn and answers both together. Every
-    other way (measured: queued, cancels the first, refused, never answered) is no better than our own queue."""
+    """How the agent handles a second prompt during a turn. `steers`: it reads the prompt in that turn and answers both.
+    All other ways (measured: queued, cancels the first, refused, never answered) are no better than our own queue."""
 
     exact: bool = False
-    """Every message has its own id and every chunk is a delta: nothing is ever told twice, so nothing is compared."""
+    """Every message has its own id and every chunk is a delta: nothing is delivered twice, so nothing is compared."""
 
     nulls_clear: bool = False
     """ACP v2: an explicit null clears a field (in v1 it says nothing)."""

@@ -24,8 +24,8 @@ LEAST_GLUED_CHARS = 256
 _WORD = re.compile(r"[^\W_]+")
 
 
-def telling(text: str, length: int = 8, words: int = 2) -> bool:
-    """Text that nobody repeats by chance: long enough, of several different words, and not itself a repetition."""
+def is_distinctive(text: str, length: int = 8, words: int = 2) -> bool:
+    """Whether a text is unlikely to be repeated by chance: long enough, with different words, no repetition itself."""
     if len(text) < length or text.endswith("\n"):
         return False
     if len(set(_WORD.findall(text[:4096]))) < words:
@@ -33,14 +33,15 @@ def telling(text: str, length: int = 8, words: int = 2) -> bool:
     return not is_repetition(text)
 
 
-def is_retold(before: str, after: str, least_glued: int = LEAST_GLUED_CHARS) -> bool:
+def is_redelivery(before: str, after: str, least_glued: int = LEAST_GLUED_CHARS) -> bool:
     """Whether wording alone proves a re-delivery: `after` follows `before` directly and begins with all of it."""
     least = least_glued if is_glued(before, after) else LEAST_RETRY_CHARS
-    return len(before) >= least and telling(before)
+    return len(before) >= least and is_distinctive(before)
 
 
 def is_glued(before: str, after: str) -> bool:
-    """Would one word run into another? (Letters without case are of scripts that put no blank between words.)"""
+    """Whether two texts, joined, would run one word into another. Letters without case do not count: their scripts put
+    no blanks between words."""
     return _is_cased(before[-1:]) and _is_cased(after[:1])
 
 
@@ -59,7 +60,7 @@ def bare(text: str) -> str:
 
 
 def are_attempts(texts: str, answer: str) -> bool:
-    """Is `texts` one or more beginnings of the answer, one behind the other? (Texts without white space.)"""
+    """Whether `texts` is a sequence of one or more prefixes of the answer. Both are without white space."""
     at = 0
     while at < len(texts):
         rest = texts[at : at + len(answer)]
@@ -71,7 +72,7 @@ def are_attempts(texts: str, answer: str) -> bool:
 
 
 class Cursor:
-    """Follows a text in pieces through another text in pieces, without joining either."""
+    """Compares a text in pieces with another text in pieces, incrementally and without joining either."""
 
     __slots__ = ("index", "left", "offset", "pieces")
 
@@ -82,7 +83,7 @@ class Cursor:
         self.left = size  # characters of `pieces` still to be met
 
     def feed(self, text: str) -> bool:
-        """Does `text` go on as the followed one does? Whatever comes after its end is not compared."""
+        """Whether `text` continues like the followed text. Anything beyond the end of that text is not compared."""
         at, end = 0, len(text)
         while at < end and self.left:
             piece = self.pieces[self.index]

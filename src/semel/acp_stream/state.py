@@ -1,7 +1,4 @@
-"""What is said about the session as a whole: plan, usage, mode, commands, title.
-
-Each is replaced as it changes.
-"""
+"""Folds the state of a session: plan, usage, mode, commands and title. A newer value replaces the older one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Characters that an agent cuts in two: a JSON text may end in one half of a surrogate pair and go on with the other.
+"""Join surrogate pairs that an agent split between two chunks.
 
 JavaScript programs cut strings by UTF-16 units, so an emoji may come as "\\ud83d" in one chunk and "\\ude00" in the
-next. No store and no platform takes a half. It waits here for the next chunk of its stream; a half that never gets its
-pair is shown as U+FFFD, where it stood, when its stream goes on without it or ends (Law 8).
+next. No store and no platform accepts a half. It waits here for the next chunk of its stream. If the stream continues
+without the other half, or ends, U+FFFD is shown in its place (Law 8).
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Halves:
         return f"<Halves {sorted(self.waiting)}>"
 
     def join(self, update: Mapping[str, Any], text: str, waits: bool = True) -> Json | None:
-        """The update with whole characters only; None if it said nothing but half of one.
+        """The update with whole characters only; None if it held nothing but a half.
 
-        `waits` is false for a text that is told whole each time: its last half has nothing to wait for.
+        `waits` is false for a stream in which each update repeats the whole text: a half at its end is not kept.
         """
         stream = _stream_of(update)
         half, _ = self.waiting.pop(stream, ("", {}))

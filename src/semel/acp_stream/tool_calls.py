@@ -1,11 +1,11 @@
 """Tool calls: upserts by id, in whatever order they come.
 
-A final status (done, failed, cancelled) is final; what comes after it is kept and marked late. Output is one
-text (`output`), wherever the agent put it (`dialect`).
+The statuses done, failed and cancelled are final; output that comes later is kept and marked late. The output is one
+text (`tool_output`), wherever the agent put it (`dialect`).
 
-An id names a call within its turn: the same id announced in a later turn is another call. A call that has no result
-when its turn ends has none ("no result"); a result that comes later still counts. A permission request under an id of
-its own belongs to the call with the same input (or title) in its turn, whichever comes first.
+An id is unique within a turn only: the same id announced in a later turn is another call. A call without a result at
+the end of its turn gets the status "no result"; a later result still counts. A permission request under an id of its
+own belongs to the call with the same input (or title) in the same turn, whichever comes first.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Call(Node):
     def __init__(self, id: int, fields: dict[str, Any], limits: Limits) -> None:
         super().__init__(id, "tool", fields)
         self.output = Output(limits)
-        self.started = False  # is there a sign that it runs or ran?
-        self.asked = False  # is it known by a permission request alone?
+        self.started = False  # there is evidence that the call runs or ran
+        self.asked = False  # the call is known from a permission request alone
         self.turn = 0
 
     def __repr__(self) -> str:
@@ -110,9 +110,10 @@ class Calls:
         self._requests.clear()
 
     def find(self, cid: str, data: Mapping[str, Any], announces: bool) -> Call | None:
-        """The call that an update is of; None if it is a new one. `announces`: it says that there is a call.
+        """The call to which an update belongs; None if the call is new. `announces`: the update is a `tool_call`.
 
-        An update may announce, too, if it says what the call is; a state of an earlier turn's call alone does not.
+        A `tool_call_update` under the id of an earlier turn's ended call also begins a new call if it has a title or
+        input and an open status.
         """
         call = self.known.get(cid)
         if call is None or not call.ended or call.turn == self.turn:
@@ -137,7 +138,7 @@ class Calls:
         result = status in FINAL or was_final
         change = self._fields(call, data)
         ops += self._output(call, data, result)
-        if status is not None and not was_final and _forward(call.fields["status"], status):
+        if status is not None and not was_final and _is_forward(call.fields["status"], status):
             call.fields["status"] = change["status"] = status
         call.started = call.started or call.fields["status"] != "pending" or call.output.total > 0
         if change:
@@ -148,7 +149,7 @@ class Calls:
         return ops
 
     def permission(self, cid: str, tool_call: Mapping[str, Any]) -> list[Op]:
-        """A permission request names a call: it says what the call is, not what came out of it."""
+        """Fold the call in a permission request. It describes the call, but says nothing about its result."""
         known = self.find(cid, tool_call, announces=True)
         if known is None and not self.profile.permission_is_call:
             return []
@@ -254,14 +255,14 @@ class Calls:
         elif delta and not self._told_twice(call, data, delta):
             ops += self._delta(call, delta)
         if found:
-            richest = _richest(found)
+            richest = _choose_snapshot(found)
             own = [s for s in found if s is not richest and is_same_source(s.rank, call.output.rank)]
             for snapshot in (*own, richest):  # first what the source of the text that stands says now
                 ops += self._applied(call, call.output.merge(*_merged(snapshot)))
         return ops
 
     def _told_twice(self, call: Call, data: Mapping[str, Any], delta: str) -> bool:
-        """The final update of a finished call once more, with the output that it had."""
+        """Whether this is a repeated final update of an ended call, with output that is already known."""
         final = call.ended and STATUS.get(str(data.get("status"))) in FINAL
         return final and call.output.end(len(delta)) == delta
 
@@ -331,8 +332,8 @@ def _merged(snapshot: Snapshot) -> tuple[str, int, bool, bool, str]:
     return snapshot.text, snapshot.rank, snapshot.window, snapshot.missing, snapshot.mark
 
 
-def _richest(found: list[Snapshot]) -> Snapshot:
-    """The best source that has everything; where each says that something is missing, the longest."""
+def _choose_snapshot(found: list[Snapshot]) -> Snapshot:
+    """The best source whose output is complete; if all say that something is missing, the longest."""
     whole = [snapshot for snapshot in found if not snapshot.missing]
     return whole[0] if whole else max(found, key=lambda snapshot: len(snapshot.text))
 
@@ -342,7 +343,7 @@ _OPEN = ("pending", "running")
 _ORDER = {"pending": 0, "running": 1, NO_RESULT: 2, "done": 3, "failed": 3, "cancelled": 3}
 
 
-def _forward(now: str, then: str) -> bool:
+def _is_forward(now: str, then: str) -> bool:
     """Status only goes forward."""
     return _ORDER[then] > _ORDER[now]
 

@@ -1,4 +1,4 @@
-"""A tool call's output: one text, however many times and in however many places it came (Law 8).
+"""Merges the statements of a tool call's output, from several sources and updates, into one text (Law 8).
 
 An agent may state one output in several sources: `toolResponse` and terminals (the richest), `rawOutput`, `content`.
 The rule:
@@ -11,8 +11,8 @@ The rule:
   printed, and what a terminal prints replaces such a summary. Where one statement holds the other (as its beginning or
   its end), the longer one stays: it has every character of both.
 
-Memory is bounded by `Limits`: beyond them the middle is let go and stated as a gap; what left is in the operations that
-the caller stored.
+Memory is bounded by `Limits`: beyond them, the middle is dropped and shown as a gap. The dropped text is in the
+operations that the caller stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from semel.acp_stream.dialect import CONTENT, DIRECT
 from semel.acp_stream.ops import Limits
 
 LEAST_WINDOW = 2_000  # characters of the shortest sliding window that was measured: a shorter output has not slid yet
-PROBE = 64  # characters of a window's beginning that are looked for in what is known
+PROBE_CHARS = 64  # characters of a window's beginning that are looked for in what is known
 LEAST_OVERLAP = 32
 
 
@@ -205,10 +205,10 @@ class Output:
     # ---- merging
 
     def merge(self, text: str, rank: int, window: bool = False, missing: bool = False, mark: str = "") -> Change | None:
-        """A snapshot of the output.
+        """Merge a snapshot of the output. Returns the change, or None if the snapshot adds nothing.
 
-        `window`: perhaps only its newest part. `missing`: it says itself that it is cut. `mark`: what the agent put
-        where the beginning is missing; shown only where it really is.
+        `window`: it may be only the newest part. `missing`: it says itself that it is cut. `mark`: the agent's note
+        that the beginning is missing; it is kept only if the beginning really is.
         """
         if not text:
             return None
@@ -245,7 +245,7 @@ class Output:
         return None if poorer or rank < self.rank else self._set(text, rank, missing)
 
     def _is_replacement(self, rank: int, window: bool, missing: bool) -> bool:
-        """Does a snapshot of this source say all of what stands anew?"""
+        """Whether a snapshot of this source replaces the present text as a whole."""
         slides = window and self.total >= LEAST_WINDOW
         return rank < DIRECT and is_same_source(rank, self.rank) and not missing and not slides
 
@@ -291,24 +291,24 @@ class Output:
     def _overlap(self, text: str) -> int:
         """How many characters at the beginning of `text` are known: up to the end of what is known."""
         size = self.total - self._gap[1]
-        if size < LEAST_OVERLAP or len(text) < PROBE:
+        if size < LEAST_OVERLAP or len(text) < PROBE_CHARS:
             return 0
         known = self.end(min(size, len(text)))
-        at = text.find(known[:PROBE]) if size <= len(text) else -1
+        at = text.find(known[:PROBE_CHARS]) if size <= len(text) else -1
         if at >= 0 and text.startswith(known, at):
             return at + len(known)
-        return _joint(known, text)
+        return _overlap_length(known, text)
 
     def _fill(self, text: str, rank: int) -> Change | None:
-        """A wider window may hold what never came before the last gap."""
+        """Fill the last gap from a wider window that contains the missing text. None if the window does not fit."""
         before, after = self._gap
         if not after or self._tail is not None:
             return None
         whole = self._joined_head()
-        at = text.find(whole[after : after + PROBE])
+        at = text.find(whole[after : after + PROBE_CHARS])
         if at <= 0 or not text.startswith(whole[after:], at):
             return None
-        joint = _joint(whole[:before][-at:], text[:at])
+        joint = _overlap_length(whole[:before][-at:], text[:at])
         mark = "" if joint else whole[before:after]
         gap = (0, 0) if joint else (before, after)
         change = self._set(whole[:before] + mark + text[joint:], rank, bool(gap[1]) or self.headless)
@@ -320,15 +320,15 @@ class Output:
         return self._overlap(text)
 
 
-def _joint(known: str, text: str) -> int:
+def _overlap_length(known: str, text: str) -> int:
     """How many characters at the beginning of `text` are the end of `known`; 0 if too few to tell."""
-    if len(text) < PROBE or len(known) < LEAST_OVERLAP:
+    if len(text) < PROBE_CHARS or len(known) < LEAST_OVERLAP:
         return 0
-    at = known.find(text[:PROBE])
+    at = known.find(text[:PROBE_CHARS])
     for _ in range(64):
         if at < 0:
             return 0
         if text.startswith(known[at:]):
             return len(known) - at
-        at = known.find(text[:PROBE], at + 1)
+        at = known.find(text[:PROBE_CHARS], at + 1)
     return 0

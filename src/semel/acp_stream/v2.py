@@ -1,4 +1,4 @@
-"""ACP v2's own updates (docs: agentclientprotocol.com/rfds/v2): the language that the fold speaks inside.
+"""Folds the updates that only ACP v2 has (agentclientprotocol.com/rfds/v2).
 
 Whole messages are upserts by message id: omitted content stays, null clears it, a list replaces it. Tool call
 content chunks append. A display terminal's bytes come in base64, may split a character, and belong to the
@@ -20,14 +20,16 @@ from semel.acp_stream.messages import Talk
 from semel.acp_stream.ops import Board, Changed, Grew, Op
 from semel.acp_stream.tool_calls import Calls
 
-WHOLE = {"agent_message": MESSAGE, "agent_thought": THOUGHT}
-KINDS = frozenset((*WHOLE, "tool_call_content_chunk", "terminal_update", "terminal_output_chunk", "notice"))
+WHOLE_MESSAGE_KINDS = {"agent_message": MESSAGE, "agent_thought": THOUGHT}
+KINDS = frozenset(
+    (*WHOLE_MESSAGE_KINDS, "tool_call_content_chunk", "terminal_update", "terminal_output_chunk", "notice")
+)
 
 MAX_EARLY = 10_000  # updates that are kept for a terminal nobody referred to yet
 
 
 class Terminal:
-    """A display terminal: its decoder, the call it belongs to, and what came before that was known."""
+    """A display terminal: its decoder, its call, and the updates (`early`) that came before the call was known."""
 
     __slots__ = ("call", "decoder", "early")
 
@@ -51,8 +53,8 @@ class Version2:
 
     def update(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
         """One update whose kind is in KINDS."""
-        if kind in WHOLE:
-            return self._whole(WHOLE[kind], data)
+        if kind in WHOLE_MESSAGE_KINDS:
+            return self._whole(WHOLE_MESSAGE_KINDS[kind], data)
         if kind == "tool_call_content_chunk":
             return self._content(data)
         if kind == "notice":
@@ -73,7 +75,7 @@ class Version2:
         for n, part in enumerate(parts):
             if not is_attachment(part):
                 continue
-            if (named := attachment(part)) in known:  # the same again: the message was told once more
+            if (named := attachment(part)) in known:  # the whole message was sent again
                 known.remove(named)
                 continue
             if len(_text(parts[:n])) > size:  # it stands behind text that is told only now

@@ -1,4 +1,4 @@
-"""A whole stream at once: `fold(...)` gives the final view."""
+"""Fold a recorded stream at once: `fold(...)` returns the final view."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def fold(
     true}`, `{"_cancel": true}`, `{"_end_turn": true}`. Lines that are not JSON say nothing.
     """
     wire = Wire(profile_for(profile) if isinstance(profile, str) else profile, limits)
-    reader = Reader(wire)
+    reader = RecordedStreamReader(wire)
     for element in lines_or_updates:
         reader.read(element)
     return reader.view()
 
 
-class Reader:
-    """Tells a `Wire` what each element of a recorded stream is."""
+class RecordedStreamReader:
+    """Passes each element of a recorded stream to a `Wire`."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -134,7 +134,7 @@ class Reader:
             self.wire.noted(message)
 
     def _message(self, message: Mapping[str, Any]) -> None:
-        """A message whose direction is not recorded: its method tells who sends it."""
+        """A message whose direction is not recorded: derive the sender from its method."""
         method, result = message.get("method"), message.get("result")
         if method is None and isinstance(result, dict) and "outcome" in result:
             return  # our answer to a permission request: its id is the agent's

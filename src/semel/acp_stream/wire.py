@@ -1,8 +1,7 @@
-"""From the wire to the fold: whole JSON-RPC messages, in order, of a recorded or live ACP connection.
+"""Feeds the JSON-RPC messages of a recorded or live ACP connection to the folds of its sessions, in order.
 
-One `Wire` follows one connection after another to the same agent (a trace may hold a kill and a restart): it
-knows which requests are prompts and loads, so that turns, replays and deaths are told to the session's
-`Fold`.
+One `Wire` follows successive connections to the same agent (a trace may contain a kill and a restart). It tracks which
+requests are prompts and loads, and reports turns, replays and the agent's death to each session's `Fold`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from semel.acp_stream.notices import failure
 from semel.acp_stream.ops import WHOLE, Limits, Op
 from semel.acp_stream.profiles import CAREFUL, Profile, profile_for
 
-ENDS = (
+END_REMARKS = (
     "eof",
     "exit",
     "spawn",
@@ -66,7 +65,7 @@ class Wire:
         return []
 
     def received(self, message: object) -> list[Op]:
-        """A message from the agent to the client. What is no JSON-RPC message says nothing."""
+        """A message from the agent to the client. Anything that is not a JSON-RPC message is ignored."""
         if isinstance(message, list):  # a batch
             return [op for each in message if isinstance(each, dict) for op in self.received(each)]
         if not isinstance(message, dict):
@@ -93,13 +92,13 @@ class Wire:
         return self.fold(session).update(data, session in self._replaying)
 
     def noted(self, note: object) -> list[Op]:
-        """A recorder's remark: the end of the agent's output ends what was running."""
-        if not isinstance(note, dict) or not any(key in note for key in ENDS):
+        """A recorder's remark. If it marks the end of the agent's output, the running turns end."""
+        if not isinstance(note, dict) or not any(key in note for key in END_REMARKS):
             return []
         return self.died()
 
     def died(self) -> list[Op]:
-        """The agent is gone: no answer will come to what was asked."""
+        """The agent process has died: end all turns whose prompt was not answered."""
         ops: list[Op] = []
         for session, count in self._prompts.items():
             for _ in range(count):

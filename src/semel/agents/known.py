@@ -1,4 +1,4 @@
-"""Agents we know of that speak ACP: how each is started, and which variables are its own. Data only."""
+"""A table of known ACP agents: the command that starts each one and the prefixes of its environment variables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import PurePath
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownAgent:
     """One known agent.
 
-    `env` is what its configuration should set; `vendor` the prefixes of its own variables.
+    env      variables that its configuration should set
+    vendor   prefixes of the variables it reads (API keys, options); these pass from the gateway's environment
     """
 
     name: str
@@ -20,33 +21,36 @@ class Known:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-KNOWN = (
+KNOWN_AGENTS = (
     # Without ENABLE_TOOL_SEARCH=false its model has to search before it finds send_message.
-    Known(
+    KnownAgent(
         "claude",
         ("claude-agent-acp",),
         ("ANTHROPIC_", "CLAUDE_", "ENABLE_TOOL_SEARCH", "IS_SANDBOX"),
         {"ENABLE_TOOL_SEARCH": "false"},
     ),
-    Known("claude", ("claude-code-acp",), ("ANTHROPIC_", "CLAUDE_"), {"ENABLE_TOOL_SEARCH": "false"}),
-    Known("codex", ("codex-acp",), ("OPENAI_", "CODEX_", "INITIAL_AGENT_MODE", "MODEL_PROVIDER")),
-    Known("opencode", ("opencode", "acp"), ("OPENCODE_", "ANTHROPIC_", "OPENAI_")),
-    Known("gemini", ("gemini", "--acp"), ("GEMINI_", "GOOGLE_")),
-    Known("qwen", ("qwen", "--acp"), ("QWEN_", "OPENAI_", "DASHSCOPE_")),
-    Known("hermes", ("hermes", "acp"), ("HERMES_", "OPENAI_", "OPENROUTER_", "NOUS_")),
-    Known("vibe", ("vibe-acp",), ("VIBE_", "MISTRAL_")),
-    Known("kimi", ("kimi", "acp"), ("KIMI_", "MOONSHOT_")),
-    Known("goose", ("goose", "acp"), ("GOOSE_", "OPENAI_", "ANTHROPIC_")),
-    Known("fast-agent", ("fast-agent-acp",), ("FAST_AGENT_", "OPENAI_", "ANTHROPIC_", "GENERIC_")),
-    Known("pi", ("pi-acp",), ("PI_", "OPENAI_", "ANTHROPIC_")),
-    Known("openclaw", ("openclaw", "acp"), ("OPENCLAW_",)),
-    Known("auggie", ("auggie", "--acp"), ("AUGMENT_",)),
-    Known("copilot", ("copilot", "--acp"), ("COPILOT_", "GH_", "GITHUB_")),
+    KnownAgent("claude", ("claude-code-acp",), ("ANTHROPIC_", "CLAUDE_"), {"ENABLE_TOOL_SEARCH": "false"}),
+    KnownAgent("codex", ("codex-acp",), ("OPENAI_", "CODEX_", "INITIAL_AGENT_MODE", "MODEL_PROVIDER")),
+    KnownAgent("opencode", ("opencode", "acp"), ("OPENCODE_", "ANTHROPIC_", "OPENAI_")),
+    KnownAgent("gemini", ("gemini", "--acp"), ("GEMINI_", "GOOGLE_")),
+    KnownAgent("qwen", ("qwen", "--acp"), ("QWEN_", "OPENAI_", "DASHSCOPE_")),
+    KnownAgent("hermes", ("hermes", "acp"), ("HERMES_", "OPENAI_", "OPENROUTER_", "NOUS_")),
+    KnownAgent("vibe", ("vibe-acp",), ("VIBE_", "MISTRAL_")),
+    KnownAgent("kimi", ("kimi", "acp"), ("KIMI_", "MOONSHOT_")),
+    KnownAgent("goose", ("goose", "acp"), ("GOOSE_", "OPENAI_", "ANTHROPIC_")),
+    KnownAgent("fast-agent", ("fast-agent-acp",), ("FAST_AGENT_", "OPENAI_", "ANTHROPIC_", "GENERIC_")),
+    KnownAgent("pi", ("pi-acp",), ("PI_", "OPENAI_", "ANTHROPIC_")),
+    KnownAgent("openclaw", ("openclaw", "acp"), ("OPENCLAW_",)),
+    KnownAgent("auggie", ("auggie", "--acp"), ("AUGMENT_",)),
+    KnownAgent("copilot", ("copilot", "--acp"), ("COPILOT_", "GH_", "GITHUB_")),
 )
 
 
 def vendor_prefixes(command: Sequence[str]) -> tuple[str, ...]:
-    """Prefixes of the variables of the agent in this command line, also behind npx, uvx, node and paths."""
+    """Prefixes of the variables that the agent in this command line reads; empty if the agent is unknown.
+
+    The agent is also recognised behind npx, uvx or node, with a version (`name@1.2`) and as a path.
+    """
     words = {PurePath(word.rpartition("@")[0] or word).name for word in command}
     words |= {part for word in command for part in PurePath(word).parts}
-    return tuple(prefix for one in KNOWN if one.command[0] in words for prefix in one.vendor)
+    return tuple(prefix for one in KNOWN_AGENTS if one.command[0] in words for prefix in one.vendor)

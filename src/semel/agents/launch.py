@@ -1,9 +1,9 @@
-"""The first instruction of every agent process: wait until its spawn is recorded, then become the agent.
+"""The launcher of every agent process: wait until the spawn is recorded, then exec the agent.
 
 Run by path as `python -I -S launch.py CONTROL_FD -- COMMAND...`, so it imports nothing of Semel. CONTROL_FD
-is the read end of a pipe whose only writer is the gateway. One line comes over it, MARK, when the spawn's row
-is committed; then COMMAND is executed with SEMEL_SPAWN=MARK in its environment. At the end of the file the
-gateway is dead, and nothing is executed: nothing runs that is not recorded (Law 10).
+is the read end of a pipe whose only writer is the gateway. When the spawn's row is committed, the gateway
+writes one line, MARK; the launcher then execs COMMAND with SEMEL_SPAWN=MARK in its environment. If the pipe
+ends without that line, the gateway has died and the launcher exits: no agent runs that is not recorded (Law 10).
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Linux: be killed when the thread that started this process ends, the gateway's event loop thread."""
+    """On Linux, have the kernel kill this process when the gateway's event loop thread ends.
+
+    PDEATHSIG fires when the *thread* that started the process ends; agents are started in the event loop's thread.
+    """
     if not sys.platform.startswith("linux"):
         return
     try:
@@ -24,11 +27,11 @@ def die_with_parent() -> None:
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except (ImportError, OSError, AttributeError):
-        pass  # its guard stands without it (guard.py)
+        pass  # the guard process covers this case, too (guard.py)
 
 
 def read_mark(control: int) -> str | None:
-    """The mark, or None if the gateway died before it recorded this spawn."""
+    """Read the mark from the control pipe; `None` if the gateway died before it recorded this spawn."""
     got = b""
     while not got.endswith(b"\n"):
         byte = os.read(control, 1)
@@ -47,7 +50,7 @@ def main() -> None:
         os._exit(0)
     os.environ["SEMEL_SPAWN"] = mark
     for one in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(one, signal.SIG_DFL)  # Python ignores them, and what it executes would inherit that
+        signal.signal(one, signal.SIG_DFL)  # Python ignores both, and the agent would inherit that
     try:
         os.execvp(command[0], command)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Who hears: one room for each kind of platform, and the way to bring your own.
+"""Channel adapters, one package per platform, and the entry point for third-party ones.
 
-A kind is a dataclass of settings and a function that makes a channel from them. A package adds one through
-the entry point group `semel.channels`; its name is the `kind` that people write in semel.toml:
+A channel kind is a settings dataclass and a function that makes a channel from such settings. A third-party package
+adds a kind through the entry point group `semel.channels`; the entry point's name is the `kind` in semel.toml:
 
     [project.entry-points."semel.channels"]
     carrier-pigeon = "pigeons:KIND"        # KIND = Kind(PigeonSettings, PigeonChannel)
@@ -26,25 +26,27 @@ from semel.gateway.settings import ChannelSettings
 
 GROUP = "semel.channels"
 RESERVED = frozenset({"web", "terminal"})
-"""Names that no channel may have: page and terminal have no outgoing leg, the commit is the delivery."""
+"""Reserved channel names. The web page and the terminal read the ledger: for them the commit is the delivery."""
 
 __all__ = ["GROUP", "RESERVED", "ChannelError", "Kind", "kinds", "make", "make_all"]
 
 
 class ChannelError(Exception):
-    """A channel cannot be made. The message says what to change."""
+    """A channel cannot be created from its settings. The message says what to change."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`settings` is a dataclass: its fields are what `[channels.NAME]` may hold; a ValueError it raises is
-    shown.
+    """One kind of channel, as an entry point provides it.
 
-    `make(name, settings)` gives the channel and does nothing else: it speaks to nobody before `run` or
-    `send`. `people`: they have accounts there, and are judged by them; False: whoever shows the channel's secret may
-    speak. A setting with `field(repr=False)` is a secret: it never reaches an agent. Settings may have a property
-    `account`, a text: no two sections of one kind may have the same, where two would take each other's messages.
-    `person`: what the id of somebody's account looks like there, as a regular expression and as an example.
+    - `settings`: a dataclass whose fields are the keys of `[channels.NAME]`. It raises ValueError for a bad value; the
+      text is shown to the user. A field with `field(repr=False)` is a secret and never reaches an agent. An optional
+      property `account` (str) names the platform account: no two sections of one kind may share it, because two
+      readers of one account would take each other's messages.
+    - `make(name, settings)`: returns the channel without any I/O; the network is used only by `run` and `send`.
+    - `people`: True if senders have accounts on the platform and access is checked per account; False if whoever
+      presents the channel's secret may speak.
+    - `person`: the format of an account id on the platform, as (regular expression, example).
     """
 
     settings: type[Any]
@@ -64,8 +66,7 @@ _OWN = {
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """Every kind there is: Semel's own, and those of installed packages. Raises ChannelError for a broken
-    one."""
+    """All kinds by name: the built-in ones and those of installed packages. Raises ChannelError for a broken one."""
     found = dict(_OWN)
     for entry in metadata.entry_points(group=GROUP):
         whose = f"the package {entry.dist.name}" if entry.dist else "a package"
@@ -82,7 +83,7 @@ def kinds() -> Mapping[str, Kind]:
 
 
 def make(settings: ChannelSettings) -> Channel:
-    """The channel of one `[channels.NAME]` section. Raises ChannelError."""
+    """Create the channel of one `[channels.NAME]` section. Raises ChannelError if its settings are wrong."""
     where = f"[channels.{settings.name}]"
     if settings.name in RESERVED:
         raise ChannelError(f"{where}: the name is taken by the {settings.name} itself; choose another")
@@ -112,7 +113,7 @@ def make(settings: ChannelSettings) -> Channel:
 
 
 def make_all(settings: Mapping[str, ChannelSettings]) -> dict[str, Channel]:
-    """Every configured channel, by name. Raises ChannelError."""
+    """Create all configured channels, by name. Raises ChannelError, also if two sections share one account."""
     made: dict[str, Channel] = {}
     whose: dict[tuple[str, str], str] = {}
     for name, each in settings.items():

@@ -1,10 +1,11 @@
-"""One HTTP request whose outcome can be told: provably not sent, or unknown, or an answer.
+"""Send one HTTP request with a definite outcome: an answer, provably not sent, or unknown (Law 7).
 
-Exactly one request leaves: a fresh connection, no retries, no redirects, no proxy. Until the first byte of
-the request is written, every failure is NotSent; after it, everything that is not an answer is Unknown.
+At most one request leaves: a fresh connection, no retries, no redirects, no proxy. Before the first byte of the request
+is written, every failure is NotSent (and the next address of the host is tried); from then on, every failure except an
+HTTP answer is Unknown.
 
-The host is looked up once, the addresses are checked, and the connection goes to one of these very
-addresses: a name cannot point elsewhere between check and use (DNS rebinding, SSRF).
+Against DNS rebinding and SSRF, the host is resolved once, its addresses are checked, and the connection is made to one
+of the checked addresses; the name cannot resolve to another address between check and use.
 """
 
 from __future__ import annotations
@@ -25,28 +26,31 @@ import httpx2
 from semel.gateway.ports import NotSent, Unknown
 
 AGENT = "Semel"
-CONNECT = 10.0
-"""Seconds for look-up, connection and TLS together."""
-MOST = 64 * 1024
-"""Bytes of an answer's body that are read."""
+CONNECT_TIMEOUT_S = 10.0
+"""Time limit in seconds for the name look-up, and again for all connection attempts (TCP and TLS)."""
+MAX_ANSWER_BYTES = 64 * 1024
+"""Bytes of an answer's body that are read by default; the rest is discarded."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_CARRIES = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96")))
-"""NAT64 (RFC 6052), IPv4-compatible and mapped (RFC 4291), translated (RFC 2765): they end in an IPv4 address."""
+_IPV4_EMBEDDING_NETWORKS = tuple(
+    map(ipaddress.ip_network, ("64:ff9b::/96", "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96"))
+)
+"""IPv6 networks whose addresses end in an IPv4 address: NAT64 (RFC 6052), IPv4-compatible and IPv4-mapped (RFC 4291),
+IPv4-translated (RFC 2765)."""
 _ISATAP = (0x00005EFE, 0x02005EFE)
-"""The third quarter of an address whose last one is an IPv4 address (RFC 5214)."""
+"""The third 32-bit word of an ISATAP address; the fourth word is an IPv4 address (RFC 5214)."""
 _SPECIAL = tuple(
     map(
         ipaddress.ip_network,
         ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "100:0:0:1::/64", "3fff::/20", "5f00::/16", "fec0::/10"),
     )
 )
-"""Local to a network or to nothing, which some versions of Python hold for global (IANA's registries, RFC 3879)."""
+"""Non-public networks that `is_global` of some Python versions accepts (IANA special-purpose registries, RFC 3879)."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back. Header names are lower-case; a longer body is cut off."""
+    """An HTTP answer. Header names are lower-case; `body` is cut off at the requested limit."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,10 +58,11 @@ class Answer:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is outside of loopback, private, link-local and other special ranges.
+    """Whether an IP address is outside of loopback, private, link-local and other special ranges.
 
-    An IPv6 address that carries an IPv4 address is public if both are (RFC 4291, 6052, 4380, 5214); a mapped or a 6to4
-    one (RFC 3056; Python's versions differ in `is_global` of it) is what the carried one is.
+    An IPv6 address that embeds IPv4 addresses is public if it and all of them are (RFC 4291, 6052, 4380, 5214). For
+    IPv4-mapped and 6to4 addresses (RFC 3056) only the embedded address counts, because `is_global` of the outer one
+    differs between Python versions. Raises ValueError if `address` is not an IP address.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
     carried = _carried(ip)
@@ -73,13 +78,13 @@ def _carried(ip: Address) -> list[Address]:
     if isinstance(ip, ipaddress.IPv4Address):
         return []
     carried: list[Address | None] = [ip.sixtofour, *(ip.teredo or ())]
-    if any(ip in network for network in _CARRIES) or int(ip) >> 32 & 0xFFFFFFFF in _ISATAP:
+    if any(ip in network for network in _IPV4_EMBEDDING_NETWORKS) or int(ip) >> 32 & 0xFFFFFFFF in _ISATAP:
         carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
     return [each for each in carried if each is not None]
 
 
 async def look_up(host: str, port: int, *, allow_private: bool) -> list[str]:
-    """The addresses that may be connected to, in the system's order. Raises NotSent."""
+    """Resolve a host to the addresses that may be connected to, in the system's order. Raises NotSent if none may."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -103,7 +108,7 @@ async def post(
     allow_private: bool = False,
     tls: ssl.SSLContext | None = None,
 ) -> Answer:
-    """One POST. `timeout`: seconds for the answer, once connected. Raises NotSent or Unknown."""
+    """Send one POST. `timeout` is in seconds, for the answer, once connected. Raises NotSent or Unknown."""
     return await request("POST", url, body, headers, timeout=timeout, allow_private=allow_private, tls=tls)
 
 
@@ -116,24 +121,25 @@ async def request(
     timeout: float,
     allow_private: bool = False,
     tls: ssl.SSLContext | None = None,
-    most: int = MOST,
+    most: int = MAX_ANSWER_BYTES,
 ) -> Answer:
-    """One request. `timeout`: seconds for the answer, once connected; `most`: bytes of its body that are read.
+    """Send one request, trying the host's addresses in turn until one accepts the connection.
 
-    Raises NotSent or Unknown.
+    `timeout`: seconds for the answer, once connected. `most`: bytes of the answer's body to read. Raises NotSent or
+    Unknown.
     """
     target = httpx2.URL(url)
     port = target.port or (443 if target.scheme == "https" else 80)
     try:
-        async with asyncio.timeout(CONNECT):
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
             addresses = await look_up(target.host, port, allow_private=allow_private)
     except TimeoutError:
-        raise NotSent(f"{target.host} was not looked up within {CONNECT:g} s") from None
-    one = _One(method, target, body, headers, timeout, tls, most)
-    deadline = asyncio.get_running_loop().time() + CONNECT
+        raise NotSent(f"{target.host} was not looked up within {CONNECT_TIMEOUT_S:g} s") from None
+    one = _OutgoingRequest(method, target, body, headers, timeout, tls, most)
+    deadline = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_S
     for address in addresses[:-1]:
         try:
-            return await _attempt(one, address, CONNECT / 2)
+            return await _attempt(one, address, CONNECT_TIMEOUT_S / 2)
         except NotSent:
             if asyncio.get_running_loop().time() >= deadline:
                 raise
@@ -142,8 +148,8 @@ async def request(
 
 
 @dataclass(frozen=True)
-class _One:
-    """A request, wherever it goes."""
+class _OutgoingRequest:
+    """A request, independent of the address that it is sent to."""
 
     method: str
     url: httpx2.URL
@@ -154,8 +160,8 @@ class _One:
     most: int
 
 
-async def _attempt(one: _One, address: str, connect: float) -> Answer:
-    """One request to one address."""
+async def _attempt(one: _OutgoingRequest, address: str, connect: float) -> Answer:
+    """Send the request to one address. Raises NotSent if no byte of it left, else Unknown."""
     left = False  # whether a byte of the request may have left
 
     async def trace(event: str, info: Mapping[str, Any]) -> None:
@@ -187,7 +193,7 @@ async def _attempt(one: _One, address: str, connect: float) -> Answer:
 
 
 async def _read(response: httpx2.Response, most: int) -> Answer:
-    """The answer is its status: if the body breaks off, what came is enough."""
+    """Read at most `most` bytes of the body. A broken-off body is no error: the status alone settles the outcome."""
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():
@@ -203,9 +209,9 @@ async def _read(response: httpx2.Response, most: int) -> Answer:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds that an answer asks to wait (RFC 9110, 10.2.3: a number, or a date, held against `now`).
+    """Seconds to wait according to the Retry-After header (RFC 9110, 10.2.3), or None if it is missing or malformed.
 
-    None if it says nothing usable. `headers` with lower-case names.
+    A date is compared with `now` (seconds since the epoch; default: the clock). Header names must be lower-case.
     """
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
@@ -226,5 +232,5 @@ def _why(error: BaseException, host: str) -> str:
 
 @cache
 def trust() -> ssl.SSLContext:
-    """The system's trust. Making it takes 0.2 s, so it is made once, and not on the event loop."""
+    """A TLS context with the system's certificates. Cached; the first call takes 0.2 s: make it in a thread."""
     return httpx2.create_ssl_context(trust_env=False)

@@ -1,19 +1,19 @@
-"""What an agent writes, Markdown, as tokens: page, terminal and each platform's dialect are rendered from these.
+"""Parse an agent's Markdown into tokens, from which the page, the terminal and each platform's dialect are rendered.
 
-Nothing that was said is lost on the way (Law 8). Marks that a reader sees as formatting are consumed; what Markdown
-itself would drop without a trace is kept as it was written:
+Formatting must not lose text (Law 8). Marks that readers see as formatting are consumed; text that a CommonMark
+renderer would drop silently is kept:
 
-| written | Markdown drops | here |
+| written | CommonMark drops | kept as |
 |---|---|---|
 | `<b>`, `&lt;` | the tag; the entity's letters | text |
 | `\\\\server` | a backslash | text |
 | `[INFO]: done` | the line, a link's definition | text |
 | a table's row with more cells than its head | the cells | in the last cell |
-| more than DEEPEST blocks in each other | their content | text as it was written |
+| blocks nested too deep | their content | text as it was written |
 | "```sh run this" | all but "sh" | a line above the code |
 | `[text](url "title")`, `[](url)`, `![](url)` | the title; the whole link | behind the text; the address as text |
 | `3. a`, then `7. b` | the 7 | two lists |
-| `https://e.org/a%20b` | what the address was like | as it was written |
+| `https://e.org/a%20b` | the spelling of the address | as it was written |
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-MOST = 100_000
-"""Longer texts (characters) go as plain text: no platform shows so long a formatted one."""
-DEEPEST = 40
-"""Deepest nesting of blocks that is read as Markdown; a list counts as two levels."""
+MAX_FORMATTED_CHARS = 100_000
+"""Characters above which a text is sent as plain text: no platform shows formatted texts of that length."""
+MAX_NESTING = 40
+"""Maximum nesting of blocks. A text that nests deeper is treated as plain text. A list counts as two levels."""
 
 _LANGUAGE = re.compile(r"[\w+#.-]{1,20}")
 _EXTRA = "cells"
@@ -41,11 +41,11 @@ _EXTRA = "cells"
 class _Reader(MarkdownIt):
     """CommonMark with tables, ~~struck~~ text and bare links.
 
-    Links are not guessed: `main.py` is a file, and no site in Paraguay.
+    A bare link needs a scheme: `main.py` is a file name, not a host in Paraguay.
     """
 
     def __init__(self) -> None:
-        super().__init__("commonmark", {"html": False, "linkify": True, "maxNesting": DEEPEST})
+        super().__init__("commonmark", {"html": False, "linkify": True, "maxNesting": MAX_NESTING})
         assert self.linkify is not None
         self.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
         self.enable(["table", "strikethrough", "linkify"]).disable("reference")
@@ -58,7 +58,7 @@ class _Reader(MarkdownIt):
 
     def parse(self, src: str, env: Any = None) -> list[Token]:
         tokens = super().parse(src, env)
-        deep = any(token.level >= DEEPEST - 1 for token in tokens)
+        deep = any(token.level >= MAX_NESTING - 1 for token in tokens)
         return _plain(src) if deep else tokens
 
     def normalizeLinkText(self, link: str) -> str:
@@ -66,7 +66,7 @@ class _Reader(MarkdownIt):
 
 
 def reader() -> MarkdownIt:
-    """A parser of its own, for those who add rules."""
+    """A new parser, for callers that change its rules or options."""
     return _Reader()
 
 
@@ -74,27 +74,27 @@ _shared = cache(reader)
 
 
 def parse(text: str) -> list[Token]:
-    """The block tokens of markdown-it-py; an `inline` token holds its own in `children`."""
+    """The text as markdown-it-py block tokens; the `children` of an `inline` token are its inline tokens."""
     return _shared().parse(text)
 
 
 def spell_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: bool = False) -> None:
-    """Write out the addresses of links and images that a reader could not follow: "text (address)".
+    """Write out the addresses of links and images that readers could not follow: "text (address)". Changes `tokens`.
 
-    `keep`: they stay links beside that.
+    `follows` says whether the destination shows an address as a working link. With `keep`, such links stay links, too.
     """
     for token in tokens:
         if token.children:
             token.children = _spelled(token.children, follows, keep)
 
 
-def nowhere(address: str) -> bool:
-    """For `spell_links`: a place where no link can be followed."""
+def follows_no_links(address: str) -> bool:
+    """The `follows` argument of `spell_links` for destinations that show no links."""
     return False
 
 
 def has_scheme(schemes: frozenset[str]) -> Callable[[str], bool]:
-    """Whether an address begins with one of these schemes."""
+    """A `follows` argument for `spell_links`: true for addresses with one of these schemes."""
     return lambda address: address.partition(":")[0].lower() in schemes and ":" in address
 
 
@@ -102,7 +102,7 @@ def has_scheme(schemes: frozenset[str]) -> Callable[[str], bool]:
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A table. Where a row has more cells than its head, the last one holds the rest of them, as they were written."""
+    """Parse a table. Surplus cells of a row (more than its head has) are kept in the metadata of its last cell."""
     before = len(state.tokens)
     if not table(state, start, end, silent):
         return False
@@ -121,7 +121,7 @@ def _cells(state: StateBlock, line: int) -> list[str]:
 
 
 def _plain(text: str) -> list[Token]:
-    """One paragraph of the text as it stands."""
+    """The whole text as one unformatted paragraph."""
     return _paragraph(text, 0, [0, text.count("\n") + 1])
 
 
@@ -136,7 +136,7 @@ def _paragraph(text: str, level: int, lines: list[int]) -> list[Token]:
 
 
 def _whole_fences(state: StateCore) -> None:
-    """What stands behind a code fence is a language, or a line above the code."""
+    """Move the info string of a code fence into a paragraph above the code, unless it is only a language."""
     out: list[Token] = []
     for token in state.tokens:
         if token.type != "fence":
@@ -151,7 +151,8 @@ def _whole_fences(state: StateCore) -> None:
 
 
 def language_of(info: str) -> tuple[str, str]:
-    """The language of a code fence, and what else stands there to be read: all of it, or nothing."""
+    """(language, text to show) of a code fence's info string. The text is the whole info string, or "" if it is only a
+    language; the language is "" if the first word is not one."""
     words = info.split()
     language = words[0] if words and _LANGUAGE.fullmatch(words[0]) else ""
     return language, "" if words in ([], [language]) else info.strip()
@@ -164,7 +165,7 @@ def _whole_rows(state: StateCore) -> None:
 
 
 def _whole_lists(state: StateCore) -> None:
-    """An item whose number does not follow the one before it begins a list."""
+    """Split an ordered list before each item whose number does not follow its predecessor's."""
     out: list[Token] = []
     open_lists: list[tuple[Token, int | None]] = []
     for token in state.tokens:
@@ -198,7 +199,7 @@ def _text(content: str) -> Token:
 
 
 def _as_written(state: StateCore) -> None:
-    """Entities, and a backslash before a backslash, are text."""
+    """Show entities and escaped backslashes as they were written."""
     for token in state.tokens:
         for child in _all(token.children or ()):
             if child.type == "text_special" and (child.info == "entity" or child.markup == "\\\\"):
@@ -216,7 +217,7 @@ def _whole_links(state: StateCore) -> None:
 
 
 def _with_titles(children: Sequence[Token]) -> list[Token]:
-    """A title stands behind its link's text, and a link without a text shows its address."""
+    """Append a link's title to its text, and show the address of a link without text."""
     out: list[Token] = []
     opening, empty = Token("", "", 0), False
     for child in children:

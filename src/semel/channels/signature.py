@@ -1,8 +1,10 @@
-"""Standard Webhooks signatures:
+"""Sign and verify webhooks according to Standard Webhooks.
+
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 
-The signed content is `id.timestamp.body`, over the raw bytes; the header `webhook-signature` holds one or
-more `v1,<base64>` signatures (HMAC-SHA256), separated by blanks, so that secrets can be rotated.
+The signed content is `id.timestamp.body`, over the raw bytes. The header `webhook-signature` holds one or more
+`v1,<base64>` signatures (HMAC-SHA256), separated by spaces, so that a sender can sign with an old and a new secret
+while secrets are rotated.
 """
 
 from __future__ import annotations
@@ -15,19 +17,19 @@ from collections.abc import Mapping
 
 PREFIX = "whsec_"
 TOLERANCE = 300
-"""Seconds a signed timestamp may lie in the past or the future."""
+"""Seconds by which a signed timestamp may differ from this machine's clock."""
 
 
 class BadSecret(ValueError):
-    """The secret should be `whsec_` and 24 to 64 bytes in base64."""
+    """The secret is not `whsec_` followed by 24 to 64 bytes in base64."""
 
 
 class BadSignature(Exception):
-    """The message is not from who holds the secret, or it is too old. The text says which, and no more."""
+    """The signature is missing or wrong, or its timestamp is too far off. The text is safe to show to the sender."""
 
 
-def key_of(secret: str) -> bytes:
-    """The key that a `whsec_...` secret stands for. Raises BadSecret, which never repeats the secret."""
+def decode_secret(secret: str) -> bytes:
+    """Decode a `whsec_...` secret to its key. Raises BadSecret, whose text does not contain the secret."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -46,7 +48,7 @@ def sign(key: bytes, id: str, timestamp: int, body: bytes) -> str:
 
 
 def headers(key: bytes | None, id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers of one attempt; without a key it is not signed."""
+    """The webhook headers of one attempt. Without a key the signature is left out."""
     out = {"webhook-id": id, "webhook-timestamp": str(timestamp)}
     if key is not None:
         out["webhook-signature"] = sign(key, id, timestamp, body)
@@ -54,8 +56,10 @@ def headers(key: bytes | None, id: str, timestamp: int, body: bytes) -> dict[str
 
 
 def verify(key: bytes, given: Mapping[str, str], body: bytes, now: float) -> str:
-    """The message's id, if one of its signatures is right. `given` has lower-case names. Raises
-    BadSignature."""
+    """Check the signatures and return the message's id. `given` are the headers, with lower-case names.
+
+    Raises BadSignature if no signature matches or the timestamp is too far from `now`.
+    """
     id, stamp, signatures = (given.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature"))
     if not (id and stamp and signatures):
         raise BadSignature("it needs the headers webhook-id, webhook-timestamp and webhook-signature")

@@ -1,13 +1,13 @@
-"""The webhook channel: what is said is POSTed to a URL, and what is POSTed to us is heard.
+"""The webhook channel: it POSTs outgoing messages to a URL, and accepts incoming ones by POST.
 
-Out: Standard Webhooks headers, the same `webhook-id` on every retry: the receiver folds repeats of an id,
-which makes the channel idempotent by contract. Body:
+Outgoing requests carry Standard Webhooks headers, with the same `webhook-id` on every retry. The receiver has to
+discard repeated ids; this contract makes the channel idempotent. Body:
 
     {"type": "message.post", "timestamp": "2026-11-21T22:38:01.250Z",
      "data": {"session": "...", "to": "...", "kind": "post", "key": "...", "text": "...", "target"?,
      "repeat"?}}
 
-In: see `semel.channels.webhook_in`.
+Incoming requests: see `semel.channels.webhook_in`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 import httpx2
 
 from semel.channels import signature
-from semel.channels.http import AGENT, CONNECT, Answer, is_public, post, retry_after
-from semel.channels.webhook_in import SESSION, Door, Json
+from semel.channels.http import AGENT, CONNECT_TIMEOUT_S, Answer, is_public, post, retry_after
+from semel.channels.webhook_in import SESSION, Json, WebhookReceiver
 from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
 
 
@@ -32,25 +32,25 @@ from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Saf
 class WebhookSettings:
     """`[channels.NAME]` with `kind = "webhook"`. Times are seconds.
 
-    To send, it needs `url`. To hear, it needs `secret` or `token`, and `session` or `sessions`.
+    Sending needs `url`. Receiving needs `secret` or `token`, and `session` or `sessions`.
     """
 
     url: str | None = None  # where messages are POSTed; http or https
-    secret: str | None = field(default=None, repr=False)  # whsec_...: signs what leaves, checks what comes
-    token: str | None = field(default=None, repr=False)  # a bearer token that senders may show instead
-    session: str | None = None  # where messages that name no session go
+    secret: str | None = field(default=None, repr=False)  # whsec_...: signs outgoing and verifies incoming requests
+    token: str | None = field(default=None, repr=False)  # a bearer token that senders may use instead of a signature
+    session: str | None = None  # the session of messages that name none
     sessions: list[str] = field(default_factory=list)  # shell patterns: sessions that messages may name
-    allow_private: bool = False  # url may lead into this machine or its network
+    allow_private: bool = False  # url may point to this machine or its network
     key_life: float = 86400.0  # how long the receiver remembers a webhook-id
     timeout: float = 30.0  # for an answer, once connected
-    pace: float = 0.0  # least time between two messages to one address
+    pace: float = 0.0  # minimum time between two messages to one address
 
     def __post_init__(self) -> None:
         if self.url is not None:
             _check_url(self.url, self.allow_private)
         if self.secret is not None:
             try:
-                signature.key_of(self.secret)
+                signature.decode_secret(self.secret)
             except signature.BadSecret as bad:
                 raise ValueError(f"secret should be {bad}") from None
         if self.token is not None and len(self.token) < 16:
@@ -82,7 +82,7 @@ def _check_url(url: str, allow_private: bool) -> None:
 
 
 class WebhookChannel:
-    """One configured webhook: a URL to speak to, a door to hear at, or both."""
+    """One configured webhook: it sends to a URL, receives POSTs, or both."""
 
     def __init__(self, name: str, settings: WebhookSettings, *, now: Callable[[], float] = time.time) -> None:
         self.name = name
@@ -91,14 +91,14 @@ class WebhookChannel:
             safety=Safety.IDEMPOTENT,
             key_life=settings.key_life,
             pace=settings.pace,
-            timeout=2 * CONNECT + settings.timeout + 5,
+            timeout=2 * CONNECT_TIMEOUT_S + settings.timeout + 5,
             edits=True,
             reactions=True,
             dialect="markdown",
         )
-        self._key = signature.key_of(settings.secret) if settings.secret else None
+        self._key = signature.decode_secret(settings.secret) if settings.secret else None
         self._now = now
-        self._door = Door(
+        self._door = WebhookReceiver(
             name,
             key=self._key,
             token=settings.token,
@@ -111,16 +111,16 @@ class WebhookChannel:
         return f"<WebhookChannel {self.name} to {self.settings.url or 'nowhere'}, {self._door!r}>"
 
     async def run(self, inbox: Inbox) -> None:
-        """Nothing to do by itself: what is POSTed comes through `receive`."""
+        """Report the channel as online, then do nothing: the HTTP server passes incoming POSTs to `receive`."""
         inbox.online()
         await asyncio.Event().wait()
 
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
-        """One POST to us: the status and the JSON to answer with, once it is committed."""
+        """Handle one incoming POST: (status, JSON to answer with), returned after the commit."""
         return await self._door.receive(inbox, headers, body)
 
     async def send(self, op: Op) -> Receipt:
-        """One POST. 2xx is a receipt; its id is the answer's "id", or the webhook-id."""
+        """Make one POST. The receipt's id is the `id` in the JSON of the 2xx answer, else the webhook-id."""
         if self.settings.url is None:
             raise Rejected("this webhook has no url: it only hears")
         body = payload(op)
@@ -144,7 +144,7 @@ class WebhookChannel:
 
 
 def payload(op: Op) -> bytes:
-    """The body; the same bytes on every retry of a part, unless a person asked for a repeat."""
+    """The request body. A retry of a part sends the same bytes, unless a person asked to send it again."""
     data: dict[str, Any] = {
         "session": op.session,
         "to": op.address,
@@ -162,11 +162,11 @@ def payload(op: Op) -> bytes:
 
 
 def outcome(answer: Answer, key: str, now: float) -> Receipt:
-    """What an answer means. Raises NotSent, Rejected or Unknown.
+    """The receipt of a 2xx answer. Raises NotSent, Rejected or Unknown for the others.
 
-    429, and 503 with a Retry-After, are "not now": not accepted. 408, 409, 425 and other 5xx settle nothing;
-    the same id goes out again. Every other answer is a definite no; redirects are not followed, or a private
-    address could be reached through a public one.
+    - NotSent (not accepted, retried later): 429, and 503 with a Retry-After.
+    - Unknown (retried with the same id): 408, 409, 425 and the other 5xx.
+    - Rejected: everything else. Redirects are not followed, because they could lead from a public to a private address.
     """
     status, wait = answer.status, retry_after(answer.headers, now)
     if 200 <= status < 300:

@@ -1,14 +1,14 @@
-"""The door of a webhook: one POST is one event.
+"""Accept events by webhook: one POST is one event.
 
-It proves who sent it in one of two ways:
+A sender authenticates in one of two ways:
 
 - Standard Webhooks headers, signed with the channel's secret. `webhook-id` is the event's key.
 - `Authorization: Bearer <token>` with an `Idempotency-Key` (or `webhook-id`), which is the event's key.
 
 Body: `{"text": "...", "session"?: "...", "sender"?: "...", "kind"?: "message", "data"?: {...}}`.
-The answer is given after the commit: 202 `{"event", "status": "accepted" | "duplicate"}`, 409 where the key
-was used for other content. Errors are RFC 9457 problem details. Without a key a request is refused: the
-sender could not repeat it safely.
+The request is answered after the commit (Law 1): 202 `{"event", "status": "accepted" | "duplicate"}`, or 409 if the key
+was used for other content. Errors are RFC 9457 problem details. A request without a key is refused, because its sender
+could not repeat it safely.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from semel.channels import signature
 from semel.gateway.ports import Inbox
 
 Json = dict[str, Any]
-MOST = 1024 * 1024
-"""Bytes of a request's body."""
+MAX_BODY_BYTES = 1024 * 1024
+"""Maximum size of a request body in bytes."""
 KEY_LENGTH = 255
 
 SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
-class Refused(Exception):
-    """The request was not accepted; `status` says why to a program, the message to a person."""
+class WebhookRefused(Exception):
+    """The request was not accepted. `status` is the HTTP status; the message is for people."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status = status
 
 
-class Door:
-    """Checks a request, then has it heard. Times are seconds since the Unix epoch."""
+class WebhookReceiver:
+    """Authenticates requests and passes their events to the inbox. `now()` is in seconds since the Unix epoch."""
 
     def __init__(
         self,
@@ -66,12 +66,14 @@ class Door:
         return f"<Door {self._name} {' or '.join(ways) or 'shut'}>"
 
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
-        """The status and the JSON to answer with. What the inbox raises comes through: nothing was
-        accepted."""
+        """Handle one request: (status, JSON to answer with).
+
+        Exceptions of the inbox are passed on; the event was not accepted then.
+        """
         try:
             key = self._who(_lower(headers), body)
             event = self._read(body)
-        except Refused as no:
+        except WebhookRefused as no:
             return no.status, problem(no.status, str(no))
         heard = await inbox.hear(key=key, **event)
         if heard.status == "conflict":
@@ -81,43 +83,43 @@ class Door:
         return 202, {"event": heard.event, "status": heard.status}
 
     def _who(self, headers: Mapping[str, str], body: bytes) -> str:
-        """The event's key, if the sender proved who it is. Raises Refused."""
+        """Authenticate the sender and return the event's key. Raises WebhookRefused."""
         if self._key is None and self._token is None:
-            raise Refused(403, f"the channel {self._name} hears nothing: it has no secret and no token")
-        if len(body) > MOST:
-            raise Refused(413, f"the body is longer than {MOST} bytes")
+            raise WebhookRefused(403, f"the channel {self._name} hears nothing: it has no secret and no token")
+        if len(body) > MAX_BODY_BYTES:
+            raise WebhookRefused(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
         if self._key is not None and ("webhook-signature" in headers or self._token is None):
             try:
                 return _checked(signature.verify(self._key, headers, body, self._now()))
             except signature.BadSignature as bad:
-                raise Refused(401, str(bad)) from None
+                raise WebhookRefused(401, str(bad)) from None
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if self._token is None or scheme.lower() != "bearer":
-            raise Refused(401, "sign the request, or show the token as 'Authorization: Bearer ...'")
+            raise WebhookRefused(401, "sign the request, or show the token as 'Authorization: Bearer ...'")
         if not hmac.compare_digest(given.strip().encode(), self._token.encode()):
-            raise Refused(401, "that is not this channel's token")
+            raise WebhookRefused(401, "that is not this channel's token")
         return _checked(headers.get("idempotency-key") or headers.get("webhook-id") or "")
 
     def _read(self, body: bytes) -> Json:
-        """The event in a body. Raises Refused."""
+        """Parse a body into the arguments of `Inbox.hear`. Raises WebhookRefused."""
         try:
             given = json.loads(body, parse_constant=_no_number)
             json.dumps(given, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise Refused(400, "the body holds half of a surrogate pair (\\ud800 to \\udfff)") from None
+            raise WebhookRefused(400, "the body holds half of a surrogate pair (\\ud800 to \\udfff)") from None
         except (ValueError, RecursionError) as bad:
-            raise Refused(400, f"the body is not JSON: {bad}") from None
+            raise WebhookRefused(400, f"the body is not JSON: {bad}") from None
         if not isinstance(given, dict):
-            raise Refused(400, "the body should be a JSON object")
+            raise WebhookRefused(400, "the body should be a JSON object")
         if unknown := sorted(given.keys() - {"text", "session", "sender", "kind", "data"}):
             fields = "text, session, sender, kind, data"
-            raise Refused(400, f"{unknown[0]!r} is not a field; the fields are {fields}")
+            raise WebhookRefused(400, f"{unknown[0]!r} is not a field; the fields are {fields}")
         data = _field(given, "data", dict, {})
         kind = _field(given, "kind", str, "message")
         if not _KIND.fullmatch(kind):
-            raise Refused(400, "'kind' should be lower-case letters, digits and ._-")
+            raise WebhookRefused(400, "'kind' should be lower-case letters, digits and ._-")
         if "text" not in given:
-            raise Refused(400, "'text' is missing")
+            raise WebhookRefused(400, "'text' is missing")
         session = self._address(_field(given, "session", str, None))
         return {
             "session": session,
@@ -132,24 +134,24 @@ class Door:
     def _address(self, asked: str | None) -> str:
         session = asked or self._session
         if session is None:
-            raise Refused(400, "'session' is missing, and this channel has no session of its own")
+            raise WebhookRefused(400, "'session' is missing, and this channel has no session of its own")
         if not SESSION.fullmatch(session):
-            raise Refused(400, "'session' should be 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -")
+            raise WebhookRefused(400, "'session' should be 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -")
         if session != self._session and not any(fnmatchcase(session, each) for each in self._sessions):
-            raise Refused(403, f"the channel {self._name} may not speak in the session {session!r}")
+            raise WebhookRefused(403, f"the channel {self._name} may not speak in the session {session!r}")
         return session
 
 
 def problem(status: int, detail: str) -> Json:
-    """Problem details (RFC 9457)."""
+    """A problem details object (RFC 9457)."""
     return {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
 
 
 def _checked(key: str) -> str:
     if not key:
-        raise Refused(400, "a key is missing: set Idempotency-Key (or webhook-id), the same on every retry")
+        raise WebhookRefused(400, "a key is missing: set Idempotency-Key (or webhook-id), the same on every retry")
     if len(key) > KEY_LENGTH or not key.isprintable():
-        raise Refused(400, f"the key should be 1 to {KEY_LENGTH} printable characters")
+        raise WebhookRefused(400, f"the key should be 1 to {KEY_LENGTH} printable characters")
     return key
 
 
@@ -158,7 +160,7 @@ def _field(given: Mapping[str, Any], name: str, kind: type, default: Any) -> Any
     if value is None and name != "text":
         return default
     if not isinstance(value, kind):
-        raise Refused(400, f"{name!r} should be {'a string' if kind is str else 'an object'}")
+        raise WebhookRefused(400, f"{name!r} should be {'a string' if kind is str else 'an object'}")
     return value
 
 

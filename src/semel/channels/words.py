@@ -1,4 +1,4 @@
-"""Words that people see on every platform."""
+"""Texts that people see on every platform."""
 
-REPEAT = "(repeat) "
-"""Before a text that a person had sent again (`Op.marked`)."""
+REPEAT_PREFIX = "(repeat) "
+"""Prefix of a message that a person asked to send again (`Op.marked`)."""

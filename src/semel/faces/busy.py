@@ -1,4 +1,8 @@
-"""What happens to a message that waits, in words: the same on the command line, in the terminal and on the page."""
+"""Words for what becomes of a message while its session is busy.
+
+The CLI, the terminal and the web page all say the same; the gateway's answer and the entries carry only the busy mode
+(`semel.law.busy`), the place in the queue and the reason.
+"""
 
 from __future__ import annotations
 
@@ -11,45 +15,45 @@ from semel.law.busy import Busy
 
 Json = dict[str, Any]
 
-DOES: dict[Busy, str] = {
+MODE_DESCRIPTIONS: dict[Busy, str] = {
     "queue": "a message waits; the next turn takes all that waits, in order",
     "steer": "a message joins the running turn, if its agent reads a second one; else it waits",
     "interrupt": "a message stops the running turn; the next one takes it",
     "collect": "a message waits until nothing more comes; then one turn takes it all",
 }
-"""What each mode is, for who chooses one. docs/busy.md says more."""
+"""Each busy mode in one sentence, for the person who chooses one. Details: docs/busy.md."""
 
-FATES = {
+WAITING_LABELS = {
     "queue": "queued",
     "steer": "joins the running turn",
     "interrupt": "interrupts the running turn",
     "collect": "collecting",
 }
-UNTIL = {"collect": "the agent is asked when nothing more comes"}
+WAITING_REASONS = {"collect": "the agent is asked when nothing more comes"}
 
 
-def fate(mode: str, place: int | None = None) -> str:
-    """`place`: in the line of what waits, from 1."""
-    words = FATES.get(mode, mode)
+def format_waiting_state(mode: str, place: int | None = None) -> str:
+    """How a message waits, like "queued, 2nd in line". `place` counts from 1 in the session's queue."""
+    words = WAITING_LABELS.get(mode, mode)
     return f"{words}, {ordinal(place)} in line" if mode == "queue" and place else words
 
 
 def told(heard: Json) -> str:
-    """What became of a message, from the answer to it; empty where it did not wait."""
+    """What became of a message, from the gateway's answer to it; empty if it did not have to wait."""
     if "waiting" not in heard:
         return ""
-    why = heard.get("why") or UNTIL.get(heard["waiting"])
-    return fate(heard["waiting"], heard.get("place")) + (f": {why}" if why else "")
+    why = heard.get("why") or WAITING_REASONS.get(heard["waiting"])
+    return format_waiting_state(heard["waiting"], heard.get("place")) + (f": {why}" if why else "")
 
 
 def line(entries: Iterable[Json]) -> dict[int, int]:
-    """The place in the line of each entry that waits, by its seq. The line is in the order of the view."""
+    """Map the seq of each waiting entry to its place in the queue, from 1. The queue has the order of the view."""
     waiting = sorted((entry for entry in entries if entry.get("waiting")), key=lambda entry: int(entry["born"]))
     return {int(entry["seq"]): place for place, entry in enumerate(waiting, 1)}
 
 
 def soon(at: float) -> str:
-    """How long until then (ms since the epoch), for a person who waits."""
+    """The time left until `at` (ms since the epoch) as words: "now", "in 40 s", "in 3 min"."""
     seconds = math.ceil(at / 1000 - time.time())
     if seconds <= 0:
         return "now"

@@ -1,8 +1,8 @@
-"""A client of a running gateway's HTTP API, with the owner's token: what the CLI and the terminal use.
+"""HTTP client of a running gateway, with the owner's token. The CLI and the terminal use it.
 
-Its address and token are read from the data directory (`gateway.json`, `owner.token`), so that whoever can
-read those files is the owner. They go to no process of another user (`tools/address.py`). Shapes are those of
-/v1/openapi.json.
+The client reads the gateway's address and token from the data directory (`gateway.json`, `owner.token`): whoever can
+read those files is the owner. It never sends the token to a process of another user (`tools/address.py`). Requests and
+answers are those of /v1/openapi.json.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from semel.tools.address import look_async
 Json = dict[str, Any]
 
 RETRIES = (0.1, 0.4, 1.0, 2.0)
-"""Seconds between attempts to say something whose answer was lost: the same id makes a repeat harmless."""
+"""Seconds between attempts to send a message whose answer was lost. All attempts carry the same id (Law 1)."""
 
 
-class Refused(Exception):
-    """The gateway said no. `code` is the last word of the problem's type, such as `no-such-session`."""
+class RequestRefused(Exception):
+    """The gateway refused a request. `code` is the last part of the problem's type, such as `no-such-session`."""
 
     def __init__(self, status: int, code: str, detail: str):
         super().__init__(detail)
@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 class OutcomeUnknown(Exception):
-    """The connection broke before an answer came. A repeat with the same id is accepted at most once."""
+    """The connection broke before the answer came. It is safe to send the message again with the same `id` (Law 1)."""
 
     def __init__(self, what: str, id: str):
         super().__init__(f"the gateway went away before it answered: {what} may or may not have been accepted.")
@@ -47,12 +47,12 @@ class OutcomeUnknown(Exception):
 
 
 class Client:
-    """One method a request. Raises NoGateway, Refused, or (from `say`) OutcomeUnknown."""
+    """One method per API request. Methods raise NoGateway or RequestRefused; `say` may also raise OutcomeUnknown."""
 
     def __init__(self, data_dir: Path, transport: httpx2.AsyncBaseTransport | None = None):
         self.data_dir = data_dir
         self.address = Address.of(data_dir)
-        hooks = {"request": [_watched]}
+        hooks = {"request": [_check_peer_on_connect]}
         self._http = httpx2.AsyncClient(transport=transport, timeout=30, trust_env=False, event_hooks=hooks)
 
     async def __aenter__(self) -> Self:
@@ -79,16 +79,16 @@ class Client:
         automatic: bool = False,
         seen: int | None = None,
     ) -> Json:
-        """Say something, once: a lost answer is followed by the same message under the same id.
+        """Send a message; if the answer is lost, send it again with the same id, so that it is accepted once.
 
-        `seen`: the rev of the view that the person had before them.
+        `seen` is the rev of the view that the person was looking at.
 
-        Raises NoGateway where it provably did not arrive, OutcomeUnknown where it may have.
+        Raises NoGateway if the message provably did not arrive, OutcomeUnknown if it may have arrived.
         """
         body: Json = {"text": text, "id": id or uuid.uuid4().hex}
         told = {"sender": sender, "busy": busy, "automatic": automatic, "seen": seen}
         body.update((name, value) for name, value in told.items() if value)
-        left = False  # whether it ever got further than an attempt to connect
+        left = False  # whether any attempt got past connecting
         for pause in (*RETRIES, None):
             try:
                 return await self._call("POST", _session(session, "messages"), body)
@@ -101,7 +101,7 @@ class Client:
         raise AssertionError
 
     def _address(self) -> Address:
-        """The address now: a gateway that was started again may listen elsewhere."""
+        """The current address: a restarted gateway may listen on another port."""
         try:
             return Address.of(self.data_dir)
         except NoGateway:
@@ -111,18 +111,18 @@ class Client:
         return bool((await self._ask("POST", _session(session, "stop"), {"by": by}))["stopped"])
 
     async def set_busy(self, session: str, mode: str | None) -> None:
-        """What becomes of messages while it is busy; None: as configured."""
+        """Set the session's busy mode; `None` returns to the configured one."""
         await self._ask("PUT", _session(session, "busy"), {"mode": mode})
 
     async def answer(self, session: str, item: int, option: str | None, by: str, seen: int | None = None) -> str:
-        """ "answered", "already" (somebody was faster) or "closed". `seen`: the rev of the view it is answered in."""
+        """Answer a request: "answered", "already" (somebody was faster) or "closed". `seen`: rev of the view shown."""
         body = {"item": item, "option": option, "by": by, "seen": seen}
         return str((await self._ask("POST", _session(session, "answers"), body))["outcome"])
 
     # ------------------------------------------------------------ looking
 
     async def sessions(self, archived: bool = False) -> list[Json]:
-        """All of them, newest first."""
+        """All sessions, newest first; with `archived`, the archived ones instead."""
         found: list[Json] = []
         while True:
             after = f"&before={quote(found[-1]['key'], safe='')}" if found else ""
@@ -135,7 +135,7 @@ class Client:
         return await self._ask("GET", _session(session))
 
     async def change_session(self, session: str, change: Json) -> Json:
-        """`change`: "title" (None: the agent's) and "archived", as far as they change."""
+        """Change "title" (`None`: use the agent's) or "archived"; keys left out stay. Returns the session."""
         return await self._ask("PATCH", _session(session), change)
 
     async def delete_session(self, session: str) -> None:
@@ -155,11 +155,11 @@ class Client:
             after = page["rev"]
 
     async def history(self, session: str, before: int, limit: int = 100) -> Json:
-        """The stretch of the view before the entry with this seq."""
+        """One page of the view: at most `limit` entries before the entry with seq `before`."""
         return await self._ask("GET", _session(session, f"history?before={before}&limit={limit}"))
 
     async def stream(self, session: str, after: int | None = None) -> AsyncIterator[Json]:
-        """One connection's frames, {"type": "snapshot" | "change", "rev", ...}, until the gateway ends it."""
+        """The frames of one connection, {"type": "snapshot" | "change", "rev", ...}, until it ends or breaks."""
         path = _session(session, "stream" + (f"?after={after}" if after is not None else ""))
         timeout = httpx2.Timeout(30, read=60)  # the gateway's heartbeat comes well within it
         try:
@@ -168,37 +168,37 @@ class Client:
             ) as response:
                 if response.is_error:
                     await response.aread()
-                    raise _refusal(response)
+                    raise _parse_refusal(response)
                 async for event in httpx2.EventSource(response, max_event_size=None):
                     if event.data:
                         yield {"type": event.event, **json.loads(event.data)}
         except httpx2.ConnectError:
             raise NoGateway(self.data_dir) from None
         except (httpx2.TransportError, ValueError):
-            return  # cut off in the middle: what came is whole, and the rest is asked for by rev
+            return  # cut off: complete frames were yielded already, and the caller resumes by rev
 
-    # ------------------------------------------------------------ what was said before
+    # ------------------------------------------------------------ search, export, import
 
     async def search(self, text: str, **where: Any) -> Json:
-        """A page of what is found; `where`: the parameters of GET /v1/search, what is None is left out."""
+        """One page of search results. `where` holds parameters of GET /v1/search; `None` values are not sent."""
         query = {"q": text, **{name: value for name, value in where.items() if value is not None}}
         return await self._ask("GET", f"/v1/search?{urlencode(query)}")
 
     async def export(self, session: str, format: str) -> AsyncGenerator[bytes, None]:
-        """The document, piece by piece. Raises NoGateway where it breaks off."""
+        """The exported document in pieces. Raises NoGateway if the connection breaks."""
         url = self.address.url + _session(session, f"export?format={format}")
         try:
             async with self._http.stream("GET", url, headers=self._headers(), timeout=300) as response:
                 if response.is_error:
                     await response.aread()
-                    raise _refusal(response)
+                    raise _parse_refusal(response)
                 async for piece in response.aiter_bytes():
                     yield piece
         except httpx2.TransportError:
             raise NoGateway(self.data_dir) from None
 
     async def import_file(self, path: Path, key: str | None = None) -> Json:
-        """{"session", "status": "imported" | "known", "entries"}. A lost answer: the same once more is harmless."""
+        """Import an export: {"session", "status": "imported" | "known", "entries"}. Repeating it is harmless."""
         url = self.address.url + "/v1/import" + (f"?as={quote(key, safe='')}" if key else "")
         headers = {**self._headers(), "Content-Type": "application/jsonl"}
         try:
@@ -206,7 +206,7 @@ class Client:
         except httpx2.TransportError:
             raise NoGateway(self.data_dir) from None
         if response.is_error:
-            raise _refusal(response)
+            raise _parse_refusal(response)
         return dict(response.json())
 
     # ------------------------------------------------------------ the books and the outbox
@@ -231,21 +231,21 @@ class Client:
         return await self._ask("GET", f"/v1/parts/{id}")
 
     async def decide(self, id: int, verdict: str) -> Json:
-        """`resend`, `arrived` or `drop` a part that is held."""
+        """Decide about a held part: `verdict` is `resend`, `arrived` or `drop`. Returns the part."""
         return await self._ask("POST", f"/v1/parts/{id}/{verdict}")
 
     # ------------------------------------------------------------ background jobs
 
     async def channels(self) -> list[Json]:
-        """Every channel and how it fares."""
+        """Every channel with its connection state, counters and last error."""
         return list((await self._ask("GET", "/v1/channels"))["channels"])
 
     async def quarantined(self) -> list[Json]:
-        """The newest of what channels told of and nobody could use."""
+        """The newest quarantined events: input that could not be read or accepted."""
         return list((await self._ask("GET", "/v1/quarantined"))["quarantined"])
 
     async def jobs(self, session: str | None = None) -> list[Json]:
-        """Of a session, newest first; without one, all that are not over."""
+        """The jobs of a session, newest first; without `session`, the unfinished jobs of all sessions."""
         return list((await self._ask("GET", _session(session, "jobs") if session else "/v1/jobs"))["jobs"])
 
     async def cancel_job(self, id: str, by: str) -> Json:
@@ -261,38 +261,38 @@ class Client:
         return await self._ask("GET", _schedule(name))
 
     async def add_schedule(self, told: Json) -> Json:
-        """`told`: the fields of a NewSchedule."""
+        """Create a schedule from the fields of a `NewSchedule`."""
         return await self._ask("POST", "/v1/schedules", told)
 
     async def remove_schedule(self, name: str) -> None:
         await self._ask("DELETE", _schedule(name))
 
     async def turn_schedule(self, name: str, verb: str) -> Json:
-        """`pause` or `resume` it."""
+        """Pause or resume a schedule: `verb` is "pause" or "resume"."""
         return await self._ask("POST", f"{_schedule(name)}/{verb}")
 
     # ------------------------------------------------------------ people
 
     async def people(self) -> list[Json]:
-        """Everybody who may talk, by name."""
+        """Everyone who may talk on a channel, ordered by name."""
         return list((await self._ask("GET", "/v1/people"))["people"])
 
     async def strangers(self) -> Json:
-        """Who was refused lately, how often, and the newest codes."""
+        """Recently refused senders with counts, and the newest pairing codes."""
         return await self._ask("GET", "/v1/people/strangers")
 
     async def add_account(self, told: Json) -> Json:
-        """`told`: the fields of a NewAccount. The person it belongs to."""
+        """Add an account from the fields of a `NewAccount`. Returns the person it belongs to."""
         return await self._ask("POST", "/v1/people", told)
 
     async def remove_account(self, account: str) -> None:
         await self._ask("DELETE", f"/v1/people/{quote(account, safe=':@')}")
 
     async def pair(self, told: Json) -> Json:
-        """`told`: the fields of a NewCode. The code, told once."""
+        """Create a pairing code from the fields of a `NewCode`. Only this answer ever holds the code."""
         return await self._ask("POST", "/v1/people/codes", told)
 
-    # ------------------------------------------------------------ how
+    # ------------------------------------------------------------ requests
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.address.token}"}
@@ -306,11 +306,11 @@ class Client:
     async def _call(self, method: str, path: str, body: Json | None) -> Json:
         response = await self._http.request(method, self.address.url + path, json=body, headers=self._headers())
         if response.is_error:
-            raise _refusal(response)
+            raise _parse_refusal(response)
         return dict(response.json()) if response.content else {}
 
 
-async def _watched(request: httpx2.Request) -> None:
+async def _check_peer_on_connect(request: httpx2.Request) -> None:
     request.extensions["trace"] = look_async
 
 
@@ -328,11 +328,11 @@ def _schedule(name: str) -> str:
     return f"/v1/schedules/{quote(name, safe='')}"
 
 
-def _refusal(response: httpx2.Response) -> Refused:
-    """A problem document (RFC 9457), or whatever else came instead of one."""
+def _parse_refusal(response: httpx2.Response) -> RequestRefused:
+    """The error for a refused request, from its problem document (RFC 9457) or, if there is none, its status."""
     try:
         problem = response.json()
         code = str(problem["type"]).rpartition(":")[2]
-        return Refused(response.status_code, code, str(problem.get("detail") or problem["title"]))
+        return RequestRefused(response.status_code, code, str(problem.get("detail") or problem["title"]))
     except (ValueError, KeyError, TypeError):
-        return Refused(response.status_code, "", f"the gateway answered {response.status_code}")
+        return RequestRefused(response.status_code, "", f"the gateway answered {response.status_code}")

@@ -1,4 +1,4 @@
-"""`semel fold TRACE`: a recorded ACP trace as the view a person would have seen.
+"""`semel fold TRACE`: turn a recorded ACP trace into the view that a person would have seen.
 
 A trace is JSON lines, `.xz` or plain: records `{"t", "dir", "msg"}` (dir c2a, a2c, a2c_raw, stderr, note), or
 plain ACP messages, or bare updates. What each printed object holds is in docs/agents.md.
@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import IO, Any
 
 from semel.acp_stream import PROFILES, WHOLE, Profile, Wire, profile_for
-from semel.acp_stream.view import Reader
+from semel.acp_stream.view import RecordedStreamReader
 
 XZ = b"\xfd7zXZ\x00"
-MOST = 256 * 1024 * 1024  # bytes of a line: four times what an agent may send in one
+MOST = 256 * 1024 * 1024  # bytes in one line of a trace: four times the longest line an agent may send
 
 
 class TraceError(Exception):
-    """The trace cannot be read. The message says why and what to do."""
+    """The trace cannot be read. The message gives the reason and what to do."""
 
 
 def fold_file(path: str | Path, agent: str | None = None) -> Iterator[dict[str, Any]]:
     """The view of the trace at `path`, one JSON object per item, in the order a person sees it.
 
-    `agent` names the profile (claude, codex, gemini, ...), or is an agent's own name; without it, the trace's
-    `initialize` answer says. Raises TraceError.
+    `agent` is a profile (claude, codex, gemini, ...) or an agent's own name; without it, the `initialize` answer in the
+    trace decides. Raises TraceError.
     """
-    reader = Reader(Wire(_profile(agent), WHOLE))
+    reader = RecordedStreamReader(Wire(_profile(agent), WHOLE))
     good = bad = 0
     for number, line in _lines(Path(path)):
         if not line.strip():
@@ -58,8 +58,8 @@ def _profile(agent: str | None) -> Profile | None:
     return profile
 
 
-def _whole(path: Path, lines: IO[bytes] | lzma.LZMAFile) -> Iterator[bytes]:
-    """A packed file of a few bytes can hold a line that fills the memory."""
+def _read_bounded_lines(path: Path, lines: IO[bytes] | lzma.LZMAFile) -> Iterator[bytes]:
+    """Lines of bounded length: a compressed file of a few bytes can expand to one line that fills the memory."""
     while line := lines.readline(MOST + 1):
         if len(line) > MOST:
             raise TraceError(f"{path}: a line of more than {MOST // (1024 * 1024)} MB.")
@@ -71,7 +71,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         with path.open("rb") as plain:
             packed = plain.read(len(XZ)) == XZ
         with lzma.open(path) if packed else path.open("rb") as lines:
-            yield from enumerate(_whole(path, lines), 1)
+            yield from enumerate(_read_bounded_lines(path, lines), 1)
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file.") from None
     except IsADirectoryError:

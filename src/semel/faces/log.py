@@ -1,4 +1,4 @@
-"""The log: structlog on stderr, for people on a terminal, JSON a line elsewhere."""
+"""Logging with structlog to stderr: readable lines on a terminal, one JSON object per line elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from semel.text.visible import visible
 
 
 def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False) -> None:
-    """Logs of Semel and of its libraries go one way. `verbose` adds debug lines, such as agents' stderr."""
+    """Send all logs, libraries' included, to stderr in one format. `verbose` adds debug lines and agents' stderr."""
     human = how == "human" or (how == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -29,7 +29,7 @@ def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False
     last: list[structlog.typing.Processor] = (
         [
             structlog.processors.format_exc_info,
-            harmless,
+            escape_event_values,
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0),
         ]
         if human
@@ -43,14 +43,15 @@ def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    logging.captureWarnings(True)  # what libraries warn of, of a model's settings say, is a line of the log, too
+    logging.captureWarnings(True)  # warnings of libraries, for instance about a model's settings, are log lines too
     logging.getLogger("semel").setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
-def harmless(logger: object, method: str, told: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Names, reasons and an agent's stderr are others' words: on a terminal they command nothing, and forge no line.
+def escape_event_values(logger: object, method: str, told: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """A structlog processor that makes control characters visible and indents further lines of every string.
 
-    (JSON escapes them by itself.)
+    Names, reasons and an agent's stderr are untrusted text: they must not control the terminal or forge a log line.
+    The JSON renderer escapes them itself.
     """
     return {name: _within(value) if isinstance(value, str) else value for name, value in told.items()}
 

@@ -1,12 +1,13 @@
-"""The gateway's memory is private, and what is freed of it can be used again.
+"""Process memory settings: hide it from other processes of the same user, and limit heap fragmentation.
 
-The memory and the first environment hold secrets: `/proc` shows them to no other process of the same user. Secrets of
-channels come as variables (`env:NAME`), and agents run as the gateway's user: `cat /proc/PID/environ` would be all that
-it takes. A process that is not dumpable (PR_SET_DUMPABLE(2const)) is shown, traced and dumped by root only. What else
-that user can read (`owner.token`, files with secrets) it still can: docs/security.md.
+Privacy: memory and environment hold secrets. Channel secrets come as environment variables (`env:NAME`), and agents run
+as the gateway's user, so an agent could read them with `cat /proc/PID/environ`. The gateway makes itself non-dumpable
+(PR_SET_DUMPABLE(2const)): then only root can read, trace or dump it. Files that the same user can read (`owner.token`,
+files with secrets) stay readable: docs/security.md.
 
-glibc gives each thread a heap of its own, and keeps large blocks in it once one was freed. Rows that one thread makes
-and another drops leave holes in each of them, so a gateway at work grew for hours while its objects did not.
+Fragmentation: glibc gives each thread its own heap and, once a large block was freed, places later ones in the heaps.
+Rows allocated by one thread and freed by another leave holes there, so a busy gateway grew for hours although its
+objects did not. One heap for all threads and separate pages for large blocks prevent this.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ PR_SET_DUMPABLE = 4
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """Parameters of mallopt(3)."""
 LARGE_BYTES = 128 * 1024
-"""A block from this size on has pages of its own, and they go back when it is freed: glibc's default, here for good."""
-OPEN = "SEMEL_DUMPABLE"
-"""Set to 1, it leaves the process open to debuggers (py-spy, gdb) and core dumps."""
+"""Blocks of this size or more get their own pages, returned on free. glibc starts here, too, but raises it later."""
+DUMPABLE_VARIABLE = "SEMEL_DUMPABLE"
+"""Environment variable; "1" keeps the process open to debuggers (py-spy, gdb) and core dumps."""
 
 
 def keep_private(env: Mapping[str, str] = os.environ) -> bool:
-    """Whether it is private now: on Linux, unless it is to stay open. What is executed from here is as ever."""
-    if not sys.platform.startswith("linux") or env.get(OPEN) == "1":
+    """Make this process non-dumpable (Linux only); True if that worked. Programs it executes are not affected."""
+    if not sys.platform.startswith("linux") or env.get(DUMPABLE_VARIABLE) == "1":
         return False
     try:
         import ctypes
@@ -36,10 +37,10 @@ def keep_private(env: Mapping[str, str] = os.environ) -> bool:
         return False
 
 
-def keep_compact() -> bool:
-    """Have one heap for all threads, and large blocks beside it. Whether the C library does so: glibc does.
+def limit_fragmentation() -> bool:
+    """Use one heap for all threads and separate pages for large blocks; True if the C library (glibc) accepted it.
 
-    Call it before there are threads.
+    Call it before any thread starts.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,7 +1,10 @@
-"""The whole house: configuration -> ledger -> agents -> channels -> gateway -> HTTP. What `semel up` runs.
+"""The composition root: builds ledger, agents, channels, gateway and HTTP server from a configuration (`semel up`).
 
-async with open_house(config) as house:
-    ...                                  # it serves at house.url until the block ends
+async with open_gateway(config) as house:
+    ...                                  # the gateway serves at house.url until the block ends
+
+The port is bound before anything starts, because binding may fail. At the end the gateway stops before the HTTP
+server, so that watchers still see the last turns finish.
 """
 
 from __future__ import annotations
@@ -19,12 +22,12 @@ from typing import Any
 
 import semel.channels
 from semel.agents.acp import AcpAgent, kill_group_if_same
-from semel.agents.acp.environment import environment
-from semel.agents.found import found_on_path
+from semel.agents.acp.environment import build_environment
+from semel.agents.found import find_agents_on_path
 from semel.agents.model import ModelAgent
 from semel.channels import ChannelError
 from semel.faces.config import ConfigError
-from semel.faces.config.load import Config
+from semel.faces.config.load import GatewayConfig
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
 from semel.faces.http.server import bind
 from semel.faces.http.settings import Node
@@ -33,24 +36,24 @@ from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
 from semel.ledger.inbound import nodes
 from semel.ledger.storage.store import Store
-from semel.ledger.turns.spawns import Left
+from semel.ledger.turns.spawns import OrphanedProcess
 from semel.tools import owned
 from semel.tools.address import GATEWAY_FILE
 from semel.tools.exec.background import Supervisors, Workplace
 from semel.tools.inside import InsideTools
 
-TOKEN = "owner.token"  # whoever can read it is the owner
+OWNER_TOKEN_FILE = "owner.token"  # file in the data directory; whoever can read it is the owner
 
 
 class CannotStart(Exception):
-    """The gateway could not start, and this is why."""
+    """The gateway could not start. The message gives the reason."""
 
 
 @dataclass
-class House:
-    """A gateway that runs, and its page."""
+class RunningGateway:
+    """A running gateway with its HTTP server."""
 
-    config: Config
+    config: GatewayConfig
     gateway: Gateway
     server: Server
     stopped: bool = False
@@ -61,11 +64,11 @@ class House:
 
     @property
     def turns(self) -> int:
-        """How many turns run now."""
+        """The number of running turns."""
         return len(self.gateway.turns.runs)
 
     async def stop(self, at_once: asyncio.Event | None = None) -> None:
-        """End the gateway: running turns get the grace period, or what is left of it until `at_once`."""
+        """Stop the gateway. Running turns get the configured grace period; setting `at_once` ends it early."""
         if self.stopped:
             return
         self.stopped = True
@@ -82,11 +85,11 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def open_house(config: Config) -> AsyncIterator[House]:
-    """Start everything; end it cleanly with the block.
+async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
+    """Start everything, and stop it cleanly when the block ends.
 
-    Raises ConfigError, LedgerError (a second gateway, a newer ledger, a full disk ...), CannotListen, or
-    CannotStart; nothing is left running then.
+    Raises ConfigError, LedgerError (another gateway uses the ledger, a newer schema, a full disk ...), CannotListen or
+    CannotStart, and leaves nothing running.
     """
     settings = config.gateway
     _prepare(config)
@@ -104,22 +107,22 @@ async def open_house(config: Config) -> AsyncIterator[House]:
             stack.callback(sock.close)
         agents = await asyncio.to_thread(_agents, config)
         background = Supervisors(settings.data_dir, _workplaces(config))
-        gateway = Gateway(settings, store, agents, channels, reap=_reap, found=_found, background=background)
-        house = House(config, gateway, Server(make_app(gateway, http), sockets, config.host))
+        gateway = Gateway(settings, store, agents, channels, reap=_kill_left_agent, found=_found, background=background)
+        house = RunningGateway(config, gateway, Server(make_app(gateway, http), sockets, config.host))
         stack.push_async_callback(house.server.stop)
         stack.push_async_callback(house.stop)  # ends first: watchers see the last turns finish
         await gateway.start()
         await house.server.start()
-        with _announced(settings.data_dir, house.url):
+        with _publish_address(settings.data_dir, house.url):
             yield house
 
 
-def _prepare(config: Config) -> None:
-    """The directories that are ours to make, and the data directory whoever made it: for the owner's eyes only."""
+def _prepare(config: GatewayConfig) -> None:
+    """Create the data directory, private to the owner, and the directories for the ledger and the workspaces in it."""
     settings = config.gateway
     ours = [agent.cwd for agent in settings.agents.values() if agent.cwd.is_relative_to(settings.data_dir)]
     try:
-        owned.make(settings.data_dir, link=True)
+        owned.make_directory(settings.data_dir, link=True)
         for place in (settings.ledger.parent, *ours):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except owned.NotOurs as error:
@@ -128,7 +131,7 @@ def _prepare(config: Config) -> None:
         raise CannotStart(f"{error.filename or settings.data_dir} cannot be made: {error.strerror}") from error
 
 
-def _http_settings(config: Config) -> Settings:
+def _http_settings(config: GatewayConfig) -> Settings:
     token = owner_token(config.gateway.data_dir)
     for node in config.nodes:
         if node.token == token:
@@ -143,14 +146,14 @@ def _http_settings(config: Config) -> Settings:
 
 
 async def _known(store: Store, configured: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes, each with the source that it had before it was renamed."""
+    """The nodes with their event sources from the ledger: a renamed node keeps its source (Law 1)."""
     found = await store.write(nodes.sources, {node.name: node.digest for node in configured})
     return tuple(replace(node, source=found[node.name]) for node in configured)
 
 
 def owner_token(data_dir: Path) -> str:
-    """The owner's token, made at the first start. A file that others may read is refused."""
-    path = data_dir / TOKEN
+    """The owner's token, created at the first start. Raises CannotStart if other users may read the file."""
+    path = data_dir / OWNER_TOKEN_FILE
     try:
         with contextlib.suppress(FileExistsError):
             _write_private(path, secrets.token_urlsafe(32) + "\n")
@@ -167,7 +170,7 @@ def owner_token(data_dir: Path) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """A new file of mode 0600, whole or not at all. Raises FileExistsError."""
+    """Create a file of mode 0600 atomically. Raises FileExistsError if it exists."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
@@ -178,8 +181,8 @@ def _write_private(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _announced(data_dir: Path, url: str) -> Iterator[None]:
-    """`gateway.json` stands while the gateway answers. One that a killed gateway left is replaced."""
+def _publish_address(data_dir: Path, url: str) -> Iterator[None]:
+    """Publish the gateway's address in `gateway.json` until the block ends; replaces the file of a killed gateway."""
     path = data_dir / GATEWAY_FILE
     path.unlink(missing_ok=True)
     _write_private(path, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
@@ -189,8 +192,8 @@ def _announced(data_dir: Path, url: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def _agents(config: Config) -> dict[str, AcpAgent | ModelAgent]:
-    """The configured agents. A model that cannot be used is told now, not at the first message. Raises ConfigError."""
+def _agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
+    """Build the configured agents. Raises ConfigError now, not at the first message, if a model cannot be used."""
     agents: dict[str, AcpAgent | ModelAgent] = {}
     for name, settings in config.gateway.agents.items():
         agents[name] = made = _agent(settings, config)
@@ -203,11 +206,11 @@ def _agents(config: Config) -> dict[str, AcpAgent | ModelAgent]:
 
 
 def _door(launch: Launch) -> InsideTools | None:
-    """The tools by which a model agent speaks."""
+    """The in-process tools by which a model agent sends messages; `None` without an inside connection."""
     return InsideTools(launch.inside.call, launch.token) if launch.inside is not None else None
 
 
-def _agent(settings: AgentSettings, config: Config) -> AcpAgent | ModelAgent:
+def _agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAgent:
     if settings.kind == "model":
         return ModelAgent(settings, _door, hidden=config.secrets)
     return AcpAgent(
@@ -221,21 +224,21 @@ def _agent(settings: AgentSettings, config: Config) -> AcpAgent | ModelAgent:
     )
 
 
-def _workplaces(config: Config) -> dict[str, Workplace]:
-    """Where the agents' background jobs run: their own workspace, and the environment that they have themselves."""
+def _workplaces(config: GatewayConfig) -> dict[str, Workplace]:
+    """Where the agents' background jobs run: in the agent's working directory, with the agent's own environment."""
     agents = config.gateway.agents
     return {
-        name: Workplace(agent.cwd, environment(agent.command, agent.env, hidden=config.secrets))
+        name: Workplace(agent.cwd, build_environment(agent.command, agent.env, hidden=config.secrets))
         for name, agent in agents.items()
     }
 
 
-def _reap(left: Left) -> bool:
-    """Law 10: what a dead gateway left is ended, if it is still the process that was recorded."""
+def _kill_left_agent(left: OrphanedProcess) -> bool:
+    """Kill the processes that a dead gateway left of one spawn (Law 10). True if there was anything to kill."""
     if left.pid is None or left.pgid is None or left.born is None:
         return False
     return kill_group_if_same(left.pid, left.pgid, left.born)
 
 
 def _found() -> list[dict[str, Any]]:
-    return [dict(found) for found in found_on_path()]
+    return [dict(found) for found in find_agents_on_path()]

@@ -1,17 +1,17 @@
-"""A transcript as text: the lines of `semel show` and the plain chat, and what documents say of an entry."""
+"""Transcript entries as plain text, for `semel show`, the line-by-line chat and exported documents."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from semel.faces.busy import fate
+from semel.faces.busy import format_waiting_state
 
 Json = dict[str, Any]
 
 
 def speaker(entry: Json) -> str:
-    """Who an entry is from, as a person would say it."""
+    """The name of the speaker of an entry: the sender, the kind of event, the agent or "notice"."""
     role = str(entry["role"])
     if role == "user":
         return str(entry.get("sender") or "user")
@@ -23,18 +23,18 @@ def speaker(entry: Json) -> str:
 
 
 def is_summary(entry: Json) -> bool:
-    """Whether a model made it, to stand for older entries in its own prompts; they all stay where they are."""
+    """Whether the entry is a model's summary of older entries for its own prompts; those entries stay, too."""
     return entry.get("role") == "notice" and entry.get("kind") == "summary"
 
 
 def marks(entry: Json, place: int | None = None) -> list[str]:
-    """What is to be known about an entry beside its text, in the words of docs/laws.md.
+    """Short remarks about an entry, such as "partial" or "echoed 2x", in the words of docs/laws.md.
 
-    `place`: of one that waits, in the line (`semel.faces.busy.line`).
+    `place` is the place of a waiting entry in the session's queue (`semel.faces.busy`).
     """
     found = [name for name in ("live", "partial", "superseded", "automatic") if entry.get(name)]
     if entry.get("waiting"):
-        found.append(fate(str(entry["waiting"]), place))
+        found.append(format_waiting_state(str(entry["waiting"]), place))
     if is_summary(entry) and isinstance(covers := entry.get("covers"), dict):
         found.append(f"of {covers.get('first')} to {covers.get('last')}, made by the agent's model")
     found += about(entry)
@@ -47,7 +47,7 @@ def marks(entry: Json, place: int | None = None) -> list[str]:
     if entry.get("echoes"):
         found.append(f"echoed {entry['echoes']}x")
     if str(entry.get("kind")).startswith("delivery.") and entry.get("part"):
-        found.append(f"p{entry['part']}")  # what `semel outbox` is told
+        found.append(f"p{entry['part']}")  # the argument for `semel outbox`
     for way in entry.get("delivery", []):
         later = ", failed later" if way.get("failed") else ""
         found.append(f"{way.get('to') or way.get('dest')}: {way['state']}{later}")
@@ -58,11 +58,11 @@ _ABOUT = {"edit": "edits", "delete": "deletes", "reaction": "reacts to"}
 
 
 def about(entry: Json) -> list[str]:
-    """What an entry does to an earlier one, which, and what became of itself since."""
+    """How an entry refers to an earlier one (edit, reaction, reply ...), and whether it was edited or deleted."""
     kind, found = entry.get("kind"), list[str]()
     if kind in _ABOUT or entry.get("quote") is not None:
         did = "takes back a reaction to" if entry.get("removed") else _ABOUT.get(str(kind), "replies to")
-        found.append(f"{did} {_which(entry)}")
+        found.append(f"{did} {_describe_target(entry)}")
     if entry.get("edited"):
         found.append(f"edited in {entry['edited']}")
     if entry.get("deleted"):
@@ -70,7 +70,7 @@ def about(entry: Json) -> list[str]:
     return found
 
 
-def _which(entry: Json) -> str:
+def _describe_target(entry: Json) -> str:
     if entry.get("of") is None:
         return "a message that is not here"
     if not entry.get("quote"):
@@ -80,13 +80,13 @@ def _which(entry: Json) -> str:
 
 
 def body(entry: Json) -> str:
-    """The text, byte for byte (Law 8), and a line for each file; a reaction is its emoji."""
+    """The text, byte for byte (Law 8), or the emoji of a reaction, followed by one line per file."""
     files = [file_line(file) for file in entry.get("files", [])]
     return "\n".join([part for part in (entry["text"] or entry.get("emoji") or "", *files) if part])
 
 
 def file_line(file: Json) -> str:
-    """A file's name, type and size, and where it is: its address, or its path at the gateway's (docs/api.md)."""
+    """A file in one line: name, type, size, and its API path or, if the agent only linked to it, its address."""
     if file.get("missing"):
         return f"[file {file['name']} is missing: {file['missing']}]"
     where = f"/v1/blobs/{file['id']}" if file.get("id") else str(file.get("uri") or "")
@@ -95,7 +95,7 @@ def file_line(file: Json) -> str:
 
 
 def size_text(count: int) -> str:
-    """A number of bytes, for people."""
+    """A number of bytes as text, like "12 KB"."""
     if count < 1024:
         return f"{count} B"
     return f"{round(count / 1024)} KB" if count < 1048576 else f"{count / 1048576:.1f} MB"
@@ -106,7 +106,7 @@ def stamp(ms: int) -> str:
 
 
 def line(entry: Json, place: int | None = None) -> str:
-    """One entry as plain text: number, time, speaker and marks, then the text, further lines indented."""
+    """One entry as plain text: seq, local time, speaker, remarks and text. Further lines are indented."""
     found = marks(entry, place)
     noted = f" ({', '.join(found)})" if found else ""
     text = "\n".join(f"    {line}" if line else "" for line in body(entry).split("\n"))[4:]
@@ -114,6 +114,6 @@ def line(entry: Json, place: int | None = None) -> str:
 
 
 def flat(record: Json) -> Json:
-    """An entry as an export tells it (docs/export.md), in the shape that the functions here take."""
+    """Convert an entry record of an export (docs/export.md) to the form that these functions take."""
     own = {name: value for name, value in record.items() if name not in ("line", "more", "event", "claim")}
     return {**(record.get("more") or {}), **own}

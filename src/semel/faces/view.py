@@ -1,7 +1,7 @@
-"""A watcher's copy of one session: a snapshot, and the changes since (Law 8).
+"""A watcher's copy of one session, built from a snapshot and the changes after it (Law 8).
 
-Entries are kept by `seq`, items by `id`; the order a person sees is that of `born`. A frame that was seen
-already changes nothing, so a reconnecting watcher may be sent more than it lacks.
+Entries are keyed by `seq`, items by `id`; people see both in the order of `born`. Applying a frame twice changes
+nothing, so the gateway may send a reconnecting watcher more than it missed.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ Json = dict[str, Any]
 
 @dataclass
 class View:
-    rev: int | None = None  # None: nothing seen yet
+    rev: int | None = None  # None before the first frame
     session: Json = field(default_factory=dict)
     entries: dict[int, Json] = field(default_factory=dict)
     items: dict[int, Json] = field(default_factory=dict)
-    more: bool = False  # there is older history than what is held
+    more: bool = False  # whether the gateway has history older than these rows
 
     def __repr__(self) -> str:
         state = self.session.get("state", "unknown")
         return f"<View rev={self.rev} {state} entries={len(self.entries)} items={len(self.items)}>"
 
     def apply(self, frame: Json) -> list[Json]:
-        """Take a frame in. Returns what changed: entries and items whole, as they stand now.
+        """Apply a frame. Returns each changed entry and item, complete and in its new state.
 
-        Those that are not in the view any more carry `"gone": True`.
+        Rows that left the view carry `"gone": True`.
         """
         if frame["type"] == "snapshot":
             return self._replace(frame)
@@ -39,7 +39,7 @@ class View:
         return list(touched.values())
 
     def _replace(self, frame: Json) -> list[Json]:
-        """A snapshot counts for its stretch. Older rows stay, unless its rev is lower: another ledger's."""
+        """Apply a snapshot. Rows older than it stay, unless its rev went back: then it comes from another ledger."""
         before = {**self.entries, **{-id: item for id, item in self.items.items()}}
         rows = [*frame["entries"], *frame["items"]]
         oldest = min((int(row["born"]) for row in rows), default=0)
@@ -54,7 +54,7 @@ class View:
         return [*gone, *sorted(rows, key=lambda row: int(row["born"]))]
 
     def forget(self) -> list[Json]:
-        """The session is no more, and nothing of it is shown. Returns what was held, as gone."""
+        """Empty the view, because the session was deleted. Returns the removed rows, marked as gone."""
         gone = [{**row, "gone": True} for row in self.ordered()]
         self.rev, self.session, self.entries, self.items, self.more = None, {}, {}, {}, False
         return gone
@@ -79,10 +79,10 @@ class View:
                 if entry := self.entries.pop(change["seq"], None):
                     touched["seq", change["seq"]] = {**entry, "gone": True}
             case "session":
-                self.session = {k: v for k, v in body.items() if k != "rev"}  # whole: what is absent is no more
+                self.session = {k: v for k, v in body.items() if k != "rev"}  # sent whole: a missing key was unset
 
     def prepend(self, older: Json) -> list[Json]:
-        """Take older history in; what is held already stays as it is."""
+        """Add a page of older history. Returns the new rows, oldest first; rows in the view do not change."""
         fresh = [entry for entry in older["entries"] if entry["seq"] not in self.entries]
         fresh += [item for item in older["items"] if item["id"] not in self.items]
         self.entries = {e["seq"]: e for e in fresh if "seq" in e} | self.entries
@@ -91,16 +91,16 @@ class View:
         return sorted(fresh, key=lambda row: int(row["born"]))
 
     def ordered(self) -> list[Json]:
-        """Entries and items as a person sees them."""
+        """Entries and items in the order a person sees them."""
         return sorted((*self.entries.values(), *self.items.values()), key=lambda row: int(row["born"]))
 
     @property
     def busy(self) -> bool:
-        """A turn runs, or an event waits for one."""
+        """Whether a turn runs or an event waits for one."""
         return self.session.get("state", "idle") != "idle" or bool(self.session.get("waiting"))
 
     def questions(self) -> list[Json]:
-        """Permission requests and questions that wait for an answer, oldest first."""
+        """Open permission requests and questions, oldest first."""
         return [
             item
             for item in self.ordered()

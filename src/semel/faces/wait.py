@@ -1,4 +1,4 @@
-"""Waiting for the answer to one message: what `semel say --wait` does, for programs too."""
+"""Wait for the answer to one message, for `semel say --wait` and for programs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Answer:
-    """What came after the message: the agent's entries and notices, in order. `failed` says why it failed."""
+class TurnAnswer:
+    """The agent's entries and the notices that answer a message, in order. `failed`: why the turn failed, or `None`."""
 
     entries: list[Json] = field(default_factory=list)
     failed: str | None = None
-    by_gateway: bool = False  # it was a command
+    by_gateway: bool = False  # the message was a command, answered by a notice
 
     @property
     def texts(self) -> list[str]:
@@ -29,12 +29,12 @@ class Answer:
 
 async def wait_for_answer(
     client: Client, session: str, event: int, tell: Callable[[str], None], patience: float = 30.0
-) -> Answer:
-    """Wait until the session is idle after this event; for a gateway that restarts, `patience` seconds.
+) -> TurnAnswer:
+    """Wait until the session is idle after this event. Raises NoGateway after `patience` seconds without a gateway.
 
-    The answer is what the turn of this event said, and not what others were answered meanwhile or since.
+    The answer holds what the turns of this event said, not what other messages were answered.
 
-    `tell` is given what a person should know meanwhile: notices, and that a permission is asked for.
+    `tell` is called with what a person should know meanwhile: retries, and questions or permission requests.
     """
     view, told = View(), set[int]()
     loop = asyncio.get_running_loop()
@@ -56,24 +56,24 @@ async def wait_for_answer(
         await asyncio.sleep(0.3)
 
 
-def _answer(view: View, event: int) -> Answer | None:
-    """What followed the event's entry, once nothing runs and nothing waits."""
+def _answer(view: View, event: int) -> TurnAnswer | None:
+    """The entries after the event's own, or `None` while a turn runs or waits or the entry is not in the view."""
     rows = view.ordered()
     start = next((n for n, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)
     if start is None:
         return None
-    if rows[start].get("kind") == "command" and rows[start]["role"] == "user":  # the gateway answers it, with a notice
+    if rows[start].get("kind") == "command" and rows[start]["role"] == "user":  # the gateway answers by notice
         seq = rows[start]["seq"]
         answers = [row for row in rows[start + 1 :] if row.get("kind") == "command" and row.get("of") == seq]
-        return Answer(answers, by_gateway=True) if answers else None
+        return TurnAnswer(answers, by_gateway=True) if answers else None
     if view.busy:
         return None
     after = [row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")]
-    return Answer(after, _failure(after))
+    return TurnAnswer(after, _failure(after))
 
 
-def _own(answer: Answer, turns: Collection[int]) -> Answer:
-    """What belongs to these turns. What belongs to none (a notice) is theirs until another turn tells something."""
+def _own(answer: TurnAnswer, turns: Collection[int]) -> TurnAnswer:
+    """Keep the entries of these turns, and notices without a turn up to the first entry of another turn."""
     own: list[Json] = []
     others = False
     for row in answer.entries:
@@ -81,7 +81,7 @@ def _own(answer: Answer, turns: Collection[int]) -> Answer:
         others = others or not (turn is None or turn in turns)
         if turn in turns or (turn is None and not others and row.get("kind") != "command"):
             own.append(row)
-    return Answer(own, _failure(own))
+    return TurnAnswer(own, _failure(own))
 
 
 def _failure(rows: Iterable[Json]) -> str | None:
@@ -89,11 +89,11 @@ def _failure(rows: Iterable[Json]) -> str | None:
 
 
 def _tell_retries(view: View, event: int, told: set[int], tell: Callable[[str], None]) -> None:
-    """A turn that is tried again keeps a person waiting: they are told why, when it happens."""
+    """Report each retry of a turn when it happens, because it prolongs the wait."""
     heard = next((entry["seq"] for entry in view.entries.values() if entry.get("event") == event), None)
     for seq, entry in view.entries.items():
         if heard is not None and seq > heard and entry.get("kind") in ("retry", "turn.retry") and -seq not in told:
-            told.add(-seq)  # beside the ids of questions
+            told.add(-seq)  # negative, to differ from the ids of questions
             tell(entry["text"])
 
 

@@ -1,4 +1,9 @@
-"""What makes it happen: inbox, wakes, turns, spawns, outbox, live views, and the ports of agents and channels."""
+"""The gateway: accepts events, runs agent turns over them, delivers what agents say, and serves live views.
+
+One package per stage of a message: `inbound` (channels, access, commands), `turns` (scheduling, prompts, agent output),
+`tools` (calls from agents), `outbound` (delivery to platforms). `api` is the facade that the CLI and the HTTP server
+call; `ports` are the interfaces that agent drivers and channel adapters implement.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ __all__ = ["Gateway"]
 
 
 def __getattr__(name: str) -> Any:
-    """`Gateway` on first use: an agent driver that needs only the ports does not load the whole house."""
+    """Import `Gateway` on first use, so that an agent driver which needs only the ports loads nothing else of it."""
     if name == "Gateway":
         from semel.gateway.api.gateway import Gateway
 

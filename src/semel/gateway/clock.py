@@ -1,4 +1,4 @@
-"""Time, as the gateway sees it. `semel.testing.clock` has one that stands still."""
+"""The clock that the gateway reads and sleeps by. Tests use the manual one in `semel.testing.clock`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Protocol
 
-NAP = 30.0
-"""Seconds after which a long sleep looks at the wall clock again: it may have been set, or the machine
-slept."""
+MAX_SLEEP_S = 30.0
+"""Longest single sleep, in seconds. `sleep_until` reads the wall clock again after it, because the clock may have been
+set or the machine suspended meanwhile."""
 
 
 class Clock(Protocol):
@@ -17,10 +17,10 @@ class Clock(Protocol):
     def now(self) -> int: ...
 
     async def sleep(self, seconds: float) -> None:
-        """At least that long, whatever happens to the wall clock."""
+        """Sleep for at least this long, even if the wall clock is set meanwhile."""
 
     async def sleep_until(self, at: int) -> None:
-        """Until the wall clock says so."""
+        """Sleep until the wall clock reads `at` (ms since the epoch)."""
 
 
 class SystemClock:
@@ -33,5 +33,5 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
     async def sleep_until(self, at: int) -> None:
-        while (left := (at - self.now()) / 1000) > 0:  # noqa: ASYNC110 - no event tells of a clock being set
-            await asyncio.sleep(min(left, NAP))
+        while (left := (at - self.now()) / 1000) > 0:  # noqa: ASYNC110 - setting the clock raises no event
+            await asyncio.sleep(min(left, MAX_SLEEP_S))

@@ -1,14 +1,14 @@
-"""What a face is told when it asks for something that cannot be done. The message says what to do."""
+"""Errors that the gateway's API raises for requests it cannot carry out. Each message says what to do about it."""
 
 from __future__ import annotations
 
 
 class GatewayError(Exception):
-    """The gateway could not do what was asked."""
+    """The gateway could not carry out the request. Base class of the errors below."""
 
 
 class NoSuchSession(GatewayError):
-    """There is no session of that key."""
+    """No session has this key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"there is no session {key!r}; `semel sessions` lists them, and a first message makes one")
@@ -16,16 +16,16 @@ class NoSuchSession(GatewayError):
 
 
 class NotFound(GatewayError):
-    """There is no such part, item, file or channel."""
+    """The part, item, file or other thing that the request names does not exist."""
 
 
 class BadRequest(GatewayError):
-    """The input is not what it must be; the message names the field and the rule."""
+    """The input is invalid; the message names the field and the rule it breaks."""
 
 
 class Conflict(GatewayError):
-    """What was asked no longer fits the state it is in."""
+    """The request does not fit the current state of what it names."""
 
 
 class Busy(GatewayError):
-    """The gateway is stopping, or the ledger cannot take it now; nothing was accepted."""
+    """The gateway is stopping, or its store cannot be used now; nothing was accepted. Try again later."""

@@ -1,13 +1,14 @@
-"""A promised file is copied into the store before anything is said: what was promised is what leaves (Law 6).
+"""The content-addressed store of files that agents send and people attach.
 
-And a received one before its message is heard (`Draft`). A blob's id is BLAKE2b-256 of its content, in hex, and its
-file is `<store>/<id>`.
+A file that an agent sends is copied into the store before its claim is recorded, so that the file which leaves is the
+file which was claimed (Law 6). A received file is stored through a `Draft` before its message is put into the inbox. A
+blob's id is the BLAKE2b-256 of its content, in hex; its file is `<store>/<id>`.
 
-Promised are only files inside the agent's workspace. The path is walked one name at a time from a descriptor of the
-workspace, and no step follows a symlink: what was checked is what is opened, whatever the agent does to the tree
-meanwhile.
+An agent may send only files inside its workspace. The path is opened one name at a time, starting from a descriptor of
+the workspace, and no step follows a symlink. The file that was checked is therefore the file that is read, even if the
+agent changes the tree meanwhile.
 
-Everything here blocks: call it in a thread.
+All functions block; call them in a thread.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from semel.text.invisible import JOINERS, seen
 from semel.text.wellformed import scrub
 
 CHUNK = 1 << 20
-FILE_LIMIT = 50 * 1024 * 1024  # bytes of a file that an agent sends
-NAME = 200  # characters of a name
+MAX_FILE_BYTES = 50 * 1024 * 1024  # bytes of a file that an agent sends
+MAX_NAME_CHARS = 200  # characters of a name
 DRAFT = ".draft-"
 ID = re.compile(r"[0-9a-f]{64}")
 _MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}")
@@ -39,8 +40,8 @@ _MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0
 
 @dataclass(frozen=True)
 class Blob:
-    """A stored file. `size` in bytes; `name` is the file's own, without its directory and what cannot be seen;
-    `mime` is told by the name."""
+    """A stored file. `size` is in bytes; `name` has no directory and no invisible characters; `mime` is guessed
+    from the name."""
 
     id: str
     size: int
@@ -49,16 +50,19 @@ class Blob:
 
 
 class FileRefused(Exception):
-    """The agent may not send this file. The message is for the agent, and says what to do."""
+    """The agent may not send this file. The message is written for the agent and says what to do."""
 
 
 class StoreFailed(Exception):
-    """The store cannot take or give the file: our fault. The message says what to do."""
+    """The store cannot write or read the file; the caller did nothing wrong. The message says what to do."""
 
 
 class Copies:
-    """Files that are copied into the store: from the first byte until the ledger holds them. `kept` were received, and
-    wait for their message."""
+    """Counts the copies into the store that the ledger does not hold yet, so that no file is removed under a copy.
+
+    Enter it around a copy and the transaction that records it. `begun` counts all copies since the start, `open` those
+    not yet recorded. `kept` counts, by blob id, stored files that still wait for the message or entry they belong to.
+    """
 
     def __init__(self) -> None:
         self.begun = 0
@@ -76,8 +80,8 @@ class Copies:
 def copy_promised(workspace: Path, wanted: str, store: Path, limit: int) -> Blob:
     """Copy the file `wanted`, a path inside `workspace` (relative to it, or absolute), into `store`.
 
-    When this returns, the content is on the disk for good. Raises FileRefused or StoreFailed; then nothing is
-    left behind. `limit` in bytes.
+    When this returns, the content is durable (fsync). `limit` is in bytes. Raises FileRefused or StoreFailed; then
+    nothing is left in the store.
     """
     names = _names(workspace, wanted)
     source = _open_inside(workspace, names, wanted)
@@ -91,22 +95,22 @@ def copy_promised(workspace: Path, wanted: str, store: Path, limit: int) -> Blob
 
 
 def plain_name(name: str) -> str:
-    """A file's name as it is recorded: without a directory, without what cannot be seen or hides how a name ends."""
+    """A file's name as it is recorded: no directory, no invisible characters, none that disguise its extension."""
     bare = seen(scrub(name)).replace("\\", "/").rstrip("/").rpartition("/")[2].strip()
-    if len(bare) > NAME:
+    if len(bare) > MAX_NAME_CHARS:
         stem, dot, end = bare.rpartition(".")
-        bare = f"{stem[: NAME - 1 - len(end)]}{dot}{end}" if dot and len(end) <= 16 else bare[:NAME]
+        bare = f"{stem[: MAX_NAME_CHARS - 1 - len(end)]}{dot}{end}" if dot and len(end) <= 16 else bare[:MAX_NAME_CHARS]
     return bare if bare.strip(".") else "file"
 
 
 def plain_mime(mime: str) -> str:
-    """A media type, without parameters; what is none is that of anything."""
+    """The media type without its parameters; "application/octet-stream" if it is malformed."""
     bare = mime.partition(";")[0].strip().lower()
     return bare if _MIME.fullmatch(bare) else "application/octet-stream"
 
 
 def keep_bytes(store: Path, content: bytes) -> None:
-    """Content that is in memory is in the store for good. Raises StoreFailed; then nothing is left behind."""
+    """Store content durably under its digest. Raises StoreFailed; then nothing is left behind."""
     if _is_there(blob_path(store, digest(content)), len(content)):
         return
     draft = Draft(store)
@@ -119,17 +123,17 @@ def keep_bytes(store: Path, content: bytes) -> None:
 
 
 def digest(content: bytes) -> str:
-    """The id of a blob."""
+    """The blob id of this content: its BLAKE2b-256 in hex."""
     return hashlib.blake2b(content, digest_size=32).hexdigest()
 
 
 def open_blob(store: Path, id: str) -> BinaryIO:
-    """The content of a blob, for reading. Raises StoreFailed if it is not there."""
+    """Open a blob for reading. Raises StoreFailed if it is missing."""
     return open_stored(blob_path(store, id))
 
 
 def open_stored(path: Path) -> BinaryIO:
-    """The content of a stored file. Raises StoreFailed where there is none, or a link or a device in its place."""
+    """Open a stored file for reading. Raises StoreFailed if it is missing or not a regular file (a link, a device)."""
     try:
         opened = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except OSError as error:  # IsADirectoryError among them
@@ -141,15 +145,17 @@ def open_stored(path: Path) -> BinaryIO:
 
 
 def blob_path(store: Path, id: str) -> Path:
-    """Where a blob lies. Raises ValueError for what is not an id."""
+    """The path of a blob. Raises ValueError if `id` is not a blob id."""
     if not ID.fullmatch(id):
         raise ValueError(f"not the id of a stored file: {id!r}")
     return store / id
 
 
 def clear_drafts(store: Path) -> int:
-    """Remove what a killed gateway left half copied; returns how many. At start only: no copy may be
-    running."""
+    """Remove the unfinished copies of a killed gateway and return their number.
+
+    Call it at the start only, while no copy runs.
+    """
     drafts = list(store.glob(f"{DRAFT}*"))
     for draft in drafts:
         draft.unlink(missing_ok=True)
@@ -160,7 +166,7 @@ def clear_drafts(store: Path) -> int:
 
 
 def _names(workspace: Path, wanted: str) -> list[str]:
-    """The names to walk from the workspace to the file. No file is looked at yet."""
+    """Split `wanted` into the names to open, one by one, from the workspace. Does not touch the file system's files."""
     outside = FileRefused(f"{wanted!r} is outside the workspace {workspace}; copy the file into it first.")
     if not wanted or "\0" in wanted:
         raise FileRefused("The path is empty or holds a NUL character.")
@@ -181,8 +187,7 @@ def _names(workspace: Path, wanted: str) -> list[str]:
 
 
 def _open_inside(workspace: Path, names: list[str], wanted: str) -> int:
-    """A descriptor of the file, opened name by name with O_NOFOLLOW: there is no gap between check and
-    use."""
+    """Open the file name by name with O_NOFOLLOW, so that nothing can change between check and use (TOCTOU)."""
     try:
         here = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -234,7 +239,7 @@ def _too_large(wanted: str, limit: int) -> str:
 
 
 def _keep(source: int, wanted: str, store: Path, limit: int) -> tuple[str, int]:
-    """Stream into a draft, then give it its name. Every step is on the disk before the next is relied on."""
+    """Copy the open file into a draft, sync it, then rename it to its blob id. Returns (id, size)."""
     draft = Draft(store)
     try:
         while True:
@@ -244,7 +249,7 @@ def _keep(source: int, wanted: str, store: Path, limit: int) -> tuple[str, int]:
                 raise FileRefused(f"{wanted!r} cannot be read: {error.strerror}.") from error
             if not data:
                 break
-            if draft.size + len(data) > limit:  # it holds for what is read: a file may still grow
+            if draft.size + len(data) > limit:  # checked again while reading: the file may have grown
                 raise FileRefused(_too_large(wanted, limit))
             draft.write(data)
         id = draft.finish()
@@ -255,9 +260,10 @@ def _keep(source: int, wanted: str, store: Path, limit: int) -> tuple[str, int]:
 
 
 class Draft:
-    """A file on its way into the store: `write`, `finish`, `name`, and at last `discard`, whatever happened.
+    """A temporary file in the store. Call `write`, `finish`, `name` in this order, and `discard` in a `finally`.
 
-    Each raises StoreFailed. What is killed before `name` leaves a draft, which the next start removes.
+    `write`, `finish` and `name` raise StoreFailed. A gateway killed before `name` leaves a draft, which the next start
+    removes (`clear_drafts`).
     """
 
     def __init__(self, store: Path) -> None:
@@ -273,7 +279,7 @@ class Draft:
         return f"<Draft of {self.size} bytes>"
 
     def write(self, data: bytes) -> None:
-        """The next piece of it."""
+        """Append these bytes."""
         with _store_errors(self._store):
             rest = memoryview(data)
             while rest:
@@ -282,14 +288,16 @@ class Draft:
         self.size += len(data)
 
     def finish(self) -> str:
-        """All of it is on the disk; its id."""
+        """Sync the content to disk and return its blob id."""
         with _store_errors(self._store):
             os.fsync(self._sink)
         return self._digest.hexdigest()
 
     def name(self) -> None:
-        """It is in the store for good. Equal content shares one blob; one of another size was damaged, and is
-        replaced."""
+        """Rename the draft to its blob id, durably.
+
+        Equal content shares one blob. A stored blob of a different size is damaged, and is replaced.
+        """
         final = self._store / self._digest.hexdigest()
         with _store_errors(self._store):
             if not _is_there(final, self.size):
@@ -297,7 +305,7 @@ class Draft:
             _sync_dir(self._store)
 
     def discard(self) -> None:
-        """Nothing of it is left, unless it has its name."""
+        """Close and remove the draft; after `name` only the blob remains."""
         if self._sink >= 0:
             os.close(self._sink)
             self._sink = -1

@@ -1,7 +1,7 @@
-"""Live views: who watches which session, and what they have yet to be sent (Law 8).
+"""Publish committed changes to the watchers of each session (Law 8).
 
-A change is published after its commit, to each watcher's own queue. A watcher that falls behind loses its
-queue, never the turn's time: it is caught up from the ledger.
+A change is put into each watcher's own bounded queue after its commit. A watcher that is too slow loses its queue and
+is brought up to date from the ledger, so a slow watcher never delays a turn.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 Json = dict[str, Any]
 
-GROWTH = ("append", "output")
-PENDING = 2000  # changes a watcher may have waiting before it is caught up from the ledger instead
+GROWTH_OPS = ("append", "output")
+PENDING = 2000  # changes queued for one watcher before its queue is dropped and it reads the ledger instead
 
 
 class Watcher:
-    """One watcher's queue. `lagged` is set once something could not be queued."""
+    """One watcher's queue. If `lagged` is set, changes are missing and the watcher must read them from the ledger."""
 
     def __init__(self) -> None:
         self.pending: list[Json] = []
@@ -32,20 +32,21 @@ class Watcher:
         if not self.lagged:
             self.pending.append(change)
         self.ready.set()
-        if change["op"] not in GROWTH:
+        if change["op"] not in GROWTH_OPS:
             self.urgent.set()
 
     def lag(self) -> None:
-        """It lacks something: it is caught up from the ledger."""
+        """Drop the queue: a change is missing, so the watcher has to read the ledger."""
         self.lagged = True
         self.pending.clear()
         self.ready.set()
         self.urgent.set()
 
     def take(self, after: int = 0) -> list[Json]:
-        """All that is pending above a rev, with what one text grew by joined together.
+        """Take the pending changes above the rev `after`; consecutive growth of one text is merged into one change.
 
-        What the watcher has already is left out first: joined with what is new, it would be shown twice (Law 8).
+        Changes that the watcher already has are dropped before merging; merged with newer ones they would be shown
+        twice (Law 8).
         """
         out, self.pending = [c for c in self.pending if c["rev"] > after], []
         self.ready.clear()
@@ -54,17 +55,17 @@ class Watcher:
 
 
 def join(changes: Iterable[Json]) -> list[Json]:
-    """Consecutive pieces of one text become one change; nothing else is altered."""
+    """Merge consecutive growth of one text into one change; leave all other changes as they are."""
     out: list[Json] = []
     runs: list[list[str]] = []
     for change in changes:
         last = out[-1] if out else None
-        if last is not None and change["op"] in GROWTH and _same_text(last, change):
+        if last is not None and change["op"] in GROWTH_OPS and _same_text(last, change):
             runs[-1].append(change["text"])
             last["rev"] = change["rev"]
         else:
             out.append(dict(change))
-            runs.append([change["text"]] if change["op"] in GROWTH else [])
+            runs.append([change["text"]] if change["op"] in GROWTH_OPS else [])
     for change, texts in zip(out, runs, strict=True):
         if len(texts) > 1:
             change["text"] = "".join(texts)
@@ -76,7 +77,7 @@ def _same_text(a: Json, b: Json) -> bool:
 
 
 class Hub:
-    """Watchers by session id."""
+    """The watchers of all sessions, by session id, and the callbacks that follow every commit."""
 
     def __init__(self) -> None:
         self._watchers: dict[int, set[Watcher]] = defaultdict(set)
@@ -86,14 +87,14 @@ class Hub:
         return f"<Hub {sum(map(len, self._watchers.values()))} watchers of {len(self._watchers)} sessions>"
 
     def follow(self, call: Callable[[set[int]], object]) -> None:
-        """Have this told of every commit and the sessions it changed, on the loop: it must not take long."""
+        """Call this on the event loop after every commit, with the ids of the changed sessions. Must be quick."""
         self._followers.append(call)
 
     def publish(self, changes: list[tuple[int, Json]], unseen: Collection[int] = ()) -> None:
-        """Called on the loop, in the order of commits.
+        """Queue committed changes for their watchers. Called on the event loop, in the order of commits.
 
-        unseen: sessions that changed while nobody watched them, so that no change was rendered. Whoever came since
-        read the ledger before or after this commit, and is caught up from it.
+        `unseen`: sessions that changed while they had no watcher, so that no change was rendered. A watcher that joined
+        since then may have read the ledger before this commit; it is marked as lagging and reads the ledger again.
         """
         changed = {session for session, _ in changes} | set(unseen)
         for call in self._followers:
@@ -118,7 +119,7 @@ class Hub:
                 del self._watchers[session]
 
     def watched(self, session: int) -> int:
-        """How many watch this session now. Any thread may ask."""
+        """The number of watchers of this session. May be called from any thread."""
         return len(self._watchers.get(session, ()))
 
     @property

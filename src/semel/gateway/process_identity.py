@@ -1,4 +1,9 @@
-"""Which process is it, really? A pid alone names whoever holds it now (Law 10: identity checked before a kill)."""
+"""Identify a process by pid and start time, and kill what a dead gateway left running (Law 10).
+
+The kernel reuses pids, so a pid alone may name an unrelated process by now. A recorded process is killed only if its
+start time (`identity`) is still the recorded one. Processes that it started are found by an environment variable,
+SEMEL_SPAWN, which they inherit; it holds the pid and start time of the spawn.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ LINUX = sys.platform.startswith("linux")
 
 
 def mark(pid: int, born: str) -> str:
-    """What SEMEL_SPAWN holds in everything that a spawn starts: the spawn's identity, unlike any other's."""
+    """The value of SEMEL_SPAWN in a spawn and all processes it starts: unique to that spawn."""
     return f"{pid}.{born}"
 
 
@@ -26,11 +31,10 @@ def _boot() -> str:
 
 
 def identity(pid: int) -> str | None:
-    """When the process was born, as the kernel tells it, or None where no such process runs.
+    """The start time of a process as an opaque string; `None` if no such process runs. A zombie counts as gone.
 
-    Linux: `<boot id>:<start time in clock ticks since boot>` (proc(5), field 22 of stat). Elsewhere:
-    ps's `lstart`. The value never changes while the process lives, through exec too. A zombie counts as
-    gone.
+    Linux: `<boot id>:<start time in clock ticks since boot>` (proc(5), field 22 of stat). Elsewhere: `lstart` of ps.
+    The value stays the same for the life of the process, also across exec.
     """
     if not LINUX:
         return _identity_by_ps(pid)
@@ -43,8 +47,8 @@ def identity(pid: int) -> str | None:
     return f"{_boot()}:{fields[19].decode()}"
 
 
-def members(pgid: int) -> list[int]:
-    """The running processes of a group; zombies are not. Where /proc is missing: [pgid] if it has any."""
+def list_group_members(pgid: int) -> list[int]:
+    """The pids of a process group, without zombies. Without /proc: [pgid] if the group exists, else []."""
     if not LINUX:
         try:
             os.killpg(pgid, 0)
@@ -70,31 +74,31 @@ def _identity_by_ps(pid: int) -> str | None:
 
 
 SPAWN, JOB = "SEMEL_SPAWN", "SEMEL_JOB"
-"""The variables that hold a mark: of an agent's process, and of a background job (its id)."""
+"""Environment variables that tag a process: with the spawn it belongs to (`mark`), or with the id of its job."""
 
 
-def strays(mark: str, name: str = SPAWN) -> list[int]:
-    """Processes that carry this mark, group member or not (Linux; elsewhere none can be told)."""
+def find_tagged_processes(mark: str, name: str = SPAWN) -> list[int]:
+    """Pids of the processes whose environment has `name=mark`, in whatever group. Linux only; [] elsewhere."""
     if not LINUX:
         return []
     wanted = f"{name}={mark}".encode()
     return [
         int(entry.name)
         for entry in PROC.iterdir()
-        if entry.name.isdigit() and int(entry.name) != os.getpid() and _carries(entry, wanted)
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and _has_variable(entry, wanted)
     ]
 
 
-def _carries(entry: Path, wanted: bytes) -> bool:
+def _has_variable(entry: Path, wanted: bytes) -> bool:
     try:
         return wanted in (entry / "environ").read_bytes().split(b"\0")
     except OSError:  # gone, or another user's
         return False
 
 
-def kill_strays(mark: str, name: str = SPAWN) -> int:
-    """SIGKILL for every process with this mark; how many there were."""
-    found = strays(mark, name)
+def kill_tagged_processes(mark: str, name: str = SPAWN) -> int:
+    """Send SIGKILL to every process with this mark and return their number."""
+    found = find_tagged_processes(mark, name)
     for pid in found:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -102,12 +106,11 @@ def kill_strays(mark: str, name: str = SPAWN) -> int:
 
 
 def kill_group_if_same(pid: int, pgid: int, born: str, patience: float = 2.0) -> bool:
-    """Kill what a dead gateway left of one spawn, and only that. True if anything was there to kill.
+    """Kill what remains of one spawn of a dead gateway. Returns whether there was anything to kill.
 
-    The group is killed if its leader is still the process that was born then. A leader that is gone may
-    have left others: they are known by the mark in their environment, whatever group they are in. Waits
-    up to `patience` seconds until they are gone, so that nothing is loaded beside them (Law 10);
-    blocking, call it in a thread.
+    The group is killed if its leader still has the recorded start time. If the leader is gone, its children are found
+    by the mark in their environment, whatever group they are in. Waits up to `patience` seconds for them to exit, so
+    that no new agent process runs beside them (Law 10). Blocks; call it in a thread.
     """
     found = False
     if identity(pid) == born and pgid > 1 and pgid != os.getpgid(0):
@@ -115,8 +118,8 @@ def kill_group_if_same(pid: int, pgid: int, born: str, patience: float = 2.0) ->
             os.killpg(pgid, signal.SIGKILL)
             found = True
     spawn_mark = mark(pid, born)
-    found = kill_strays(spawn_mark) > 0 or found
+    found = kill_tagged_processes(spawn_mark) > 0 or found
     until = time.monotonic() + patience
-    while found and time.monotonic() < until and (identity(pid) == born or kill_strays(spawn_mark)):
+    while found and time.monotonic() < until and (identity(pid) == born or kill_tagged_processes(spawn_mark)):
         time.sleep(0.01)
     return found

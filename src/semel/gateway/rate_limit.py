@@ -1,4 +1,4 @@
-"""How often something may happen within an hour. In memory, and bounded whoever tries how often (Law 11)."""
+"""An hourly rate limit per name and overall. In memory, with a bounded size whatever the number of tries (Law 11)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections import Counter, deque
 HOUR_MS = 3_600_000
 
 
-class Hourly:
-    """At most `each` times an hour for one of many, and at most `all` for all of them together.
+class HourlyLimit:
+    """Allows `each` occurrences per hour and name, and `all` per hour for all names together.
 
-    What is counted is known by its key: a repeat of it is not counted again. Times are milliseconds.
+    Each occurrence has a key, by which a caller can recognise a repeat (`counted`). Times are in milliseconds.
     """
 
     def __init__(self, each: int, all: int) -> None:
         self.each = each
         self.all = all
-        self._line: deque[tuple[int, str, str]] = deque()  # when, whose, what: never more than `all`
+        self._line: deque[tuple[int, str, str]] = deque()  # (time, name, key), oldest first; at most `all` of them
         self._times: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Hourly {len(self._line)} of {self.all}, of {len(self._times)} names>"
 
     def full(self, name: str, now: int) -> bool:
-        """Whether it was as often as may be."""
+        """Whether the limit of this name, or the overall one, is reached. Drops occurrences older than an hour."""
         while self._line and self._line[0][0] <= now - HOUR_MS:
             self._forget()
         return len(self._line) >= self.all or self._times[name] >= self.each
@@ -35,10 +35,10 @@ class Hourly:
             del self._times[name]
 
     def count(self, name: str, key: str, now: int) -> None:
-        """It happened once more; `full` was asked before."""
+        """Count one occurrence. The caller has checked `full` before."""
         self._line.append((now, name, key))
         self._times[name] += 1
 
     def counted(self, name: str, key: str) -> bool:
-        """Whether this very thing was counted: it is a repeat."""
+        """Whether the occurrence with this name and key was counted within the hour, so that this one is a repeat."""
         return name in self._times and any((whose, what) == (name, key) for _, whose, what in self._line)

@@ -1,7 +1,7 @@
-"""What a gateway is told before it starts: plain values, already checked, already resolved.
+"""The settings of a gateway as plain values, already validated and resolved.
 
-`semel.faces.config` makes these from semel.toml; a program that embeds a gateway makes them itself.
-Times are seconds. Paths are absolute.
+`semel.faces.config` builds them from semel.toml; a program that embeds a gateway builds them itself. Times are in
+seconds. Paths are absolute.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from semel.law.echo import QUIET_WORD
 from semel.law.turn import MAX_ATTEMPTS
 
 Permissions = Literal["ask", "allow", "deny"]
-"""What becomes of an agent's permission requests: a person is asked, or every one is allowed or denied."""
+"""How an agent's permission requests are answered: a person is asked, or every request is allowed, or denied."""
 
 Narration = Literal["last", "all"]
-"""What a chat channel delivers of a turn's text: the closing text, or every block."""
+"""Which text of a turn a chat channel delivers: only the closing text ("last"), or every block ("all")."""
 
 
 HEARTBEAT_TEXT = "Nothing happened here for a while. If something needs to be done or said, do it."
-"""What an agent is asked where nothing happened; which word says nothing is told beside it."""
+"""The default prompt of a heartbeat. The prompt also names the word by which the agent can answer with nothing."""
 
 
 @dataclass(frozen=True)
 class McpSettings:
-    """An MCP server that a model agent is given: a command, or a URL with headers. `env` joins the ordinary ones."""
+    """An MCP server for a model agent: a command, or a URL with headers. `env` is added to the ordinary environment."""
 
     command: tuple[str, ...] = ()
     url: str = ""
@@ -40,19 +40,19 @@ class McpSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What an agent of kind "model" is, beside what every agent is. `key` is the secret itself; None: its provider's
-    own environment variable."""
+    """The settings that only an agent of kind "model" has. `key` is the API key itself; if `None`, the provider's own
+    environment variable is used."""
 
     model: str  # "provider:name", as pydantic-ai calls it
     key: str | None = field(default=None, repr=False)
     base_url: str | None = None
-    instructions: str = "AGENTS.md"  # a file in the workspace, read at each prompt; it need not be there
+    instructions: str = "AGENTS.md"  # a file in the workspace, read at each prompt; may be missing
     tools: tuple[str, ...] = ("read", "write", "edit", "list", "search", "shell")
     mcp: Mapping[str, McpSettings] = field(default_factory=dict)
-    context: int = 100_000  # tokens, estimated, of everything a request holds
+    context: int = 100_000  # estimated tokens that one request may hold
     max_tokens: int | None = None  # of one answer
     max_requests: int = 100  # to the model, in one turn
-    compaction: bool = True  # a past that does not fit is summarised by the model
+    compaction: bool = True  # let the model summarise a history that does not fit
     options: Mapping[str, Any] = field(default_factory=dict)  # pydantic-ai's ModelSettings: temperature, thinking ...
 
 
@@ -64,19 +64,19 @@ class AgentSettings:
     command: tuple[str, ...]
     cwd: Path
     kind: str = "acp"
-    env: Mapping[str, str] = field(default_factory=dict)  # joins the ordinary variables; secrets of ours never pass
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the ordinary variables; our secrets are left out
     permissions: Permissions = "ask"
-    approvals: tuple[str, ...] = ("owner",)  # who may answer its requests in a chat: roles, and names of people
+    approvals: tuple[str, ...] = ("owner",)  # roles and names that may answer its permission requests in a chat
     idle_after: float | None = None  # None: the gateway's `idle_agent_s`
-    attempts: int = MAX_ATTEMPTS  # how often one turn is tried, where it is lost or fails for a passing reason: 1 to 3
-    silence: float = 1800.0  # an asked agent that tells nothing for so long, with no tool running, counts as lost
-    trace: Path | None = None  # a directory for the wire of its conversations, as `semel fold` reads it
-    model: ModelSettings | None = None  # of kind "model": it has no command
+    attempts: int = MAX_ATTEMPTS  # attempts at one turn that is lost or fails transiently: 1 to 3
+    silence: float = 1800.0  # seconds without output or running tool until a prompted agent counts as lost
+    trace: Path | None = None  # directory for wire logs of its conversations, in the format of `semel fold`
+    model: ModelSettings | None = None  # set for kind "model", which has no command
 
 
 @dataclass(frozen=True)
 class PersonSettings:
-    """A person whom the configuration knows. `accounts` are "channel:id"."""
+    """A person listed in the configuration. `accounts` are written "channel:id"."""
 
     name: str
     role: Role
@@ -85,7 +85,7 @@ class PersonSettings:
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """How a group is listened to: what wakes the agent there, and what becomes of strangers."""
+    """How messages in a group are treated: which of them wake the agent, and whether unknown senders may speak."""
 
     policy: Policy = "mention"
     strangers: Strangers = "refuse"
@@ -99,17 +99,17 @@ class ChannelSettings:
     kind: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     narration: Narration = "last"
-    stream: bool = False  # an answer is shown while it is written, by edits of one message
-    resend_unknown: bool = False  # repeats over holds (docs/laws.md, safety classes)
-    agent: str | None = None  # who thinks for its sessions; None: the default agent
-    people: bool = True  # False: nobody has an account there; whoever shows its secret speaks, as `role`
+    stream: bool = False  # show an answer while it is written, by editing one message
+    resend_unknown: bool = False  # resend unknown parts instead of holding them (docs/laws.md, safety classes)
+    agent: str | None = None  # the agent of its sessions; None: the default agent
+    people: bool = True  # False: it has no user accounts; callers that present its secret act with the role `role`
     role: Role = "member"
-    strangers: Strangers = "refuse"  # what becomes of them where nobody else is
+    strangers: Strangers = "refuse"  # how unknown senders are treated in direct conversations
     groups: Policy = "mention"
     group: Mapping[str, GroupSettings] = field(default_factory=dict)  # by address, or a pattern of addresses
 
     def room(self, address: str) -> GroupSettings:
-        """How the group at an address is listened to: by its own entry, or the first pattern that fits."""
+        """The settings of the group at an address: its own entry, the first matching pattern, or the default."""
         exact = self.group.get(address)
         if exact is not None:
             return exact
@@ -119,16 +119,16 @@ class ChannelSettings:
 
 @dataclass(frozen=True)
 class DestinationSettings:
-    """A name that agents may write in `<message to="name">`, for the sessions that `allow` matches."""
+    """A destination that agents may name in `<message to="name">`, in the sessions that `allow` matches."""
 
     name: str
     channel: str
     address: str
-    allow: tuple[str, ...] = ()  # shell patterns over session keys; none: no session
+    allow: tuple[str, ...] = ()  # shell patterns of session keys; if empty, no session may use it
 
     @property
     def resolved(self) -> str:
-        """`channel:address`, what claims and parts are recorded with."""
+        """The destination as claims and parts record it: `channel:address`."""
         return f"{self.channel}:{self.address}"
 
     def allows(self, session: str) -> bool:
@@ -150,7 +150,7 @@ class ScheduleSettings:
 
 @dataclass(frozen=True)
 class HeartbeatSettings:
-    """A turn for the sessions that `sessions` (shell patterns) match, where nothing happened for `every_s`."""
+    """Heartbeats: start a turn in each session matching `sessions` (shell patterns) that was idle for `every_s`."""
 
     sessions: tuple[str, ...]
     every_s: float = 1800.0
@@ -162,28 +162,28 @@ class HeartbeatSettings:
 
 @dataclass(frozen=True)
 class BackgroundSettings:
-    """The limits of the commands that agents run in the background. `jobs` 0: they may run none."""
+    """Limits of background jobs. With `jobs = 0` agents may run none."""
 
-    jobs: int = 4  # that run at once for one session
-    all: int = 16  # for all sessions together
-    time_s: float = 3600.0  # the longest that one may run
+    jobs: int = 4  # running at once in one session
+    all: int = 16  # running at once in all sessions
+    time_s: float = 3600.0  # longest run time of one job
     output: int = 10_000_000  # bytes of a job's output that are kept
 
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """How the sessions that `pattern` matches take what comes. The first pattern that fits is a session's."""
+    """How sessions whose key matches `pattern` treat incoming events. The first matching entry applies."""
 
     pattern: str = "*"
-    busy: Busy = "queue"  # what becomes of a message while a turn runs
-    debounce: float = 0.0  # a wake waits until nothing more has come for so long,
+    busy: Busy = "queue"  # how a message is treated while a turn runs
+    debounce: float = 0.0  # delay a wake until no event has come for this long,
     max_wait: float = 0.0  # but no longer than this after the first
-    automatic: bool = False  # whether what programs send (bots, auto-replies) wakes
+    automatic: bool = False  # whether messages of programs (bots, auto-replies) wake the agent
 
 
 @dataclass(frozen=True)
 class GatewaySettings:
-    """All of it. The first agent is the default one unless `default_agent` says otherwise."""
+    """All settings of a gateway. The first agent is the default one unless `default_agent` names another."""
 
     data_dir: Path
     ledger: Path  # the SQLite file
@@ -196,10 +196,10 @@ class GatewaySettings:
     background: BackgroundSettings = BackgroundSettings()
     sessions: tuple[SessionSettings, ...] = ()
     default_agent: str = ""
-    max_live_agents: int = 4  # a real agent holds 60-500 MB; past this the least recently used idle one is ended
+    max_live_agents: int = 4  # an agent process takes 60-500 MB; above this the least recently used idle one is ended
     idle_agent_s: float = 600.0
     permission_deadline_s: float = 600.0  # then the request is answered `cancelled`
-    grace_s: float = 10.0  # what running turns get at a clean stop
+    grace_s: float = 10.0  # time that running turns get at a clean stop
 
     def __post_init__(self) -> None:
         if not self.agents:
@@ -210,5 +210,5 @@ class GatewaySettings:
             raise ValueError(f"default_agent {self.default_agent!r} is not one of: {', '.join(self.agents)}")
 
     def session(self, key: str) -> SessionSettings:
-        """How this session takes what comes."""
+        """The settings of the session with this key."""
         return next((one for one in self.sessions if fnmatchcase(key, one.pattern)), SessionSettings())

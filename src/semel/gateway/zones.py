@@ -1,4 +1,4 @@
-"""Time zones by name, for the law: it reads no files, and the tz database is one."""
+"""Look up time zones by name. It lives outside `semel.law`, which reads no files: the tz database is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from semel.timing.walltime import BadSchedule, Offset
 
 @cache
 def zone(name: str) -> Offset:
-    """The zone's offset east of UTC, in seconds, at an instant. Raises BadSchedule for a name nobody knows."""
+    """A function from an instant (s) to the zone's offset east of UTC (s). Raises BadSchedule for an unknown name."""
     if name == "UTC":
         return lambda at: 0
     try:
@@ -32,7 +32,7 @@ def zone(name: str) -> Offset:
 
 @cache
 def _known() -> frozenset[str]:
-    """All names. To read them takes 50 ms, and anybody may misspell one."""
+    """All zone names. Cached: reading them takes 50 ms, and every misspelt name needs them."""
     return frozenset(available_timezones())
 
 
@@ -46,6 +46,6 @@ def _unknown(name: str) -> BadSchedule:
 
 
 def local(at: int, name: str) -> str:
-    """An instant (s) as people there read it: 2026-03-29 07:30 Europe/Berlin."""
+    """An instant (s) as local time with its zone: 2026-03-29 07:30 Europe/Berlin."""
     there = datetime.fromtimestamp(at + zone(name)(at), UTC)
     return f"{there:%Y-%m-%d %H:%M} {name}"

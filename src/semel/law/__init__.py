@@ -1,4 +1,4 @@
-"""The laws as pure code: no clock, no random, no await, no SQL, no files. Time and ids come in as arguments."""
+"""The laws as pure code: no clock, no randomness, no await, no SQL, no files. Times and ids are arguments."""
 
 from semel.acp_stream import fold
 

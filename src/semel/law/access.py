@@ -1,15 +1,15 @@
-"""Who may talk, and what each may: roles, groups, and the codes by which a person becomes known.
+"""Access control: roles and their permissions, group policies, and pairing codes.
 
-Whoever a channel does not know is a *stranger*: refused, counted, never recorded. A person is known because the
-configuration lists them, because the owner added them, or because they showed a code that the owner was given.
+A sender that a channel does not know is a *stranger*: refused and counted, never recorded. A person becomes known
+when the configuration lists them, when the owner adds them, or when they send a pairing code issued to the owner.
 
 | role | talks | commands | answers permission requests |
 |---|---|---|---|
 | owner | yes | all | anywhere |
-| member | yes | all | where the agent's `approvals` name them; as a member, only where they are alone with it |
+| member | yes | all | anywhere if the agent's `approvals` name the person; in direct chats if they name the role |
 | guest | yes | /help, /status, /history | never |
 
-The owner's token (page, terminal, CLI, API) is the owner.
+Whoever holds the owner's token (page, terminal, CLI, API) acts as the owner.
 """
 
 from __future__ import annotations
@@ -40,15 +40,18 @@ REASONS = {
     "command": "commands that are not for that role",
     "approval": "answers to an agent's request, of people who may not",
 }
-"""Why something is refused: the labels of the metric `semel_refused_total`."""
+"""Reasons for a refusal, with their descriptions: the labels of the metric `semel_refused_total`."""
 
 APPROVALS = frozenset({"approve", "deny"})
-"""Commands that answer an agent's permission request: who may is decided apart from the others."""
+"""Commands that answer an agent's permission request. `approves` decides who may use them, not the role's commands."""
 
 
 @dataclass(frozen=True)
-class May:
-    """What a role may. `approves`: everywhere, in their own direct conversation where an agent lets them, or never."""
+class RolePermissions:
+    """The permissions of a role.
+
+    `approves`: may answer permission requests anywhere, only in a direct chat and if the agent allows it, or never.
+    """
 
     talks: bool
     commands: frozenset[str]
@@ -57,18 +60,19 @@ class May:
 
 _ALL = frozenset(COMMANDS)
 
-ROLES: dict[Role, May] = {
-    "owner": May(True, _ALL, "anywhere"),
-    "member": May(True, _ALL, "direct"),
-    "guest": May(True, frozenset({"help", "status", "history"}), "never"),
+ROLES: dict[Role, RolePermissions] = {
+    "owner": RolePermissions(True, _ALL, "anywhere"),
+    "member": RolePermissions(True, _ALL, "direct"),
+    "guest": RolePermissions(True, frozenset({"help", "status", "history"}), "never"),
 }
 
 
 def approves(role: Role, person: str, direct: bool, named: Collection[str]) -> bool:
-    """Whether they may answer an agent's permission request. `named`: the roles and people its `approvals` name.
+    """Whether a person may answer an agent's permission request.
 
-    The owner always may. A person who is named themselves may anywhere; one whose role is named, where nobody else
-    can write: what is said in a group is seen, and pressed for, by the others.
+    `named`: the roles and people in the agent's `approvals`. The owner always may. A person named there may answer
+    anywhere. A person whose role is named may answer only in a direct chat: in a group, others see the request and
+    could press for an answer.
     """
     may = ROLES[role].approves
     if may == "anywhere":
@@ -79,31 +83,32 @@ def approves(role: Role, person: str, direct: bool, named: Collection[str]) -> b
 
 
 def may_hold_agent(guests: Collection[str], others: Collection[Collection[str]], most: int) -> bool:
-    """Whether a turn of these guests may keep its agent while it waits for a permission, of `most` that may live.
+    """Whether a turn of these guests may keep its agent process while it waits for a permission.
 
-    `others`: the guests of each other turn that does. A guest holds one agent at most, and all guests together hold
-    half of them: whoever else writes meanwhile is served.
+    `others`: the guests of each other turn that does so now. `most`: how many agents may run at once. A guest holds at
+    most one agent, and all guests together hold at most half of them, so that other people are still served.
     """
     return len(others) < most // 2 and not any(set(guests) & set(other) for other in others)
 
 
 def in_words(named: Collection[str]) -> str:
-    """Who may answer a request, for people."""
+    """The people and roles that may answer a request, as a phrase to show."""
     others = sorted({"a member" if name == "member" else name for name in named if name not in ("owner", "guest")})
     return " or ".join(filter(None, [", ".join(["the owner", *others[:-1]]), *others[-1:]]))
 
 
-def who_approves(role: Role, named: Collection[str]) -> str:
-    """Why one who may not answer a request there may not, and who may."""
+def explain_denied_approval(role: Role, named: Collection[str]) -> str:
+    """Explain to a person why they may not answer a request here, and who may."""
     if role == "member" and "member" in named:
         return "what the agent asks is answered alone with it, not in a group; or by the owner."
     return f"what the agent asks here is answered by {in_words(set(named) - {'member'})}."
 
 
-def free_name(called: str, taken: Collection[str]) -> str:
-    """What somebody calls themselves, as a name that nobody has: with that, they would be somebody else.
+def make_unique_name(called: str, taken: Collection[str]) -> str:
+    """Turn a display name into a person's name that is not taken yet.
 
-    Letters, digits, - and _, as it stands in a command or in semel.toml; never the name of a role.
+    The result has letters, digits, "-" and "_" only, so that it can be written in commands and in semel.toml. It is
+    never the name of a role.
     """
     bare = re.sub(r"[^A-Za-z0-9_-]+", "-", called).strip("-_")[:40] or "somebody"
     if bare not in taken and bare not in ROLES:
@@ -111,8 +116,9 @@ def free_name(called: str, taken: Collection[str]) -> str:
     return next(name for n in itertools.count(2) if (name := f"{bare}-{n}") not in taken)
 
 
-def in_group(policy: Policy, mentioned: bool) -> bool | None:
-    """Whether what a known person writes in a group is heard: None: no; True: as ever; False: without a wake."""
+def decide_group_wake(policy: Policy, mentioned: bool) -> bool | None:
+    """How a known person's message in a group is treated: True: accepted, and it wakes; False: accepted without a wake;
+    None: ignored."""
     if policy == "never":
         return None
     return mentioned or policy == "always"
@@ -122,12 +128,15 @@ def in_group(policy: Policy, mentioned: bool) -> bool | None:
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Crockford's base 32: no I, L, O and U. https://www.crockford.com/base32.html"""
-CODE_LENGTH = 8  # of 32 signs each: 40 bits
+CODE_LENGTH = 8  # characters of 5 bits each: 40 bits
 _ALIKE = str.maketrans("ILO", "110")
 
 
-def code_in(text: str) -> str | None:
-    """The code that a message holds and nothing else: letter case, blanks and hyphens aside; I, L, O as 1, 1, 0."""
+def parse_code(text: str) -> str | None:
+    """The pairing code in a message that consists of nothing else; None if it is not one.
+
+    Letter case, white space and hyphens are ignored; I and L are read as 1, O as 0.
+    """
     if len(text) > 4 * CODE_LENGTH:
         return None
     bare = "".join(text.replace("-", " ").split()).upper().translate(_ALIKE)
@@ -135,13 +144,13 @@ def code_in(text: str) -> str | None:
 
 
 def show_code(code: str) -> str:
-    """In two halves, as people read it aloud."""
+    """Format a code in two halves joined by a hyphen, which is easier to read aloud."""
     return f"{code[: CODE_LENGTH // 2]}-{code[CODE_LENGTH // 2 :]}"
 
 
-def given_code(text: str) -> tuple[str | None, bool]:
-    """(the code that a person's message brings, whether they wrote `/pair` before it)."""
+def read_pairing_message(text: str) -> tuple[str | None, bool]:
+    """Return (the pairing code in a person's message or None, whether the message begins with `/pair`)."""
     first, _, rest = text.strip().partition(" ")
     if first == "/pair":
-        return code_in(rest), True
-    return code_in(text), False
+        return parse_code(rest), True
+    return parse_code(text), False

@@ -1,15 +1,15 @@
-"""What a person may tell the gateway itself, and when a text is that and nothing else.
+"""Slash commands: which texts are commands to the gateway and which are messages to the agent.
 
-A message is a command if its first character is "/", its first word is exactly the name of one, and what follows is
-what that command takes: `/stop` takes nothing, so `/stop the presses` is a message; `/history` takes a number, so
-`/history of Rome` is one, too. Everything else that begins with a slash is a message, unchanged: a path, `/newer`, a
-command of the agent's own.
+A text is a command if it begins with "/", its first word is exactly a command's name, and the rest is a valid argument
+of that command: `/stop` takes no argument, so `/stop the presses` is a message; `/history` takes a number, so
+`/history of Rome` is a message, too. Any other text that begins with a slash is a message and passed on unchanged: a
+path, `/newer`, a command of the agent's own.
 
-One thing is held back: a single word like `/stpo`, which is no command, but one slip of the fingers away from one.
-The person is told, and the agent is not asked: a stop that was misspelt must not become a prompt.
+One exception is held back: a single word like `/stpo`, one typing error away from a command. The person is asked what
+they meant, and the agent does not see it: a misspelt `/stop` must not become a prompt.
 
-`//stop` says `/stop` to the agent. The slash is taken away only where the rest would not have reached it: `//host` and
-`// a comment` are what they are.
+`//stop` sends `/stop` to the agent. The extra slash is removed only if the rest would otherwise be a command or a
+typing error: `//host` and `// a comment` are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Takes = Literal["nothing", "text", "word", "number"]
 
 @dataclass(frozen=True)
 class Command:
-    """`takes` is what may follow the name; only for `queue` and `steer`, text makes a message of it."""
+    """A command of the gateway.
+
+    `takes`: the argument that may follow the name. Text after `/queue` and `/steer` is a message to the agent.
+    """
 
     name: str
     takes: Takes
@@ -49,10 +52,10 @@ COMMANDS: dict[str, Command] = {
         Command("help", "nothing", "/help", "This list."),
     )
 }
-"""In the order of `/help`."""
+"""The commands by name, in the order in which `/help` lists them."""
 
-SPOKEN = ("queue", "steer")
-"""Commands whose text is a message, with that busy mode."""
+MESSAGE_COMMANDS = ("queue", "steer")
+"""Commands whose text is a message to the agent; the command's name is its busy mode."""
 
 _ALONE = re.compile(r"/([A-Za-z][A-Za-z_-]{1,15})\s*")
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -60,15 +63,15 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True)
 class Message:
-    """For the agent. `mode`: the command it was said with; None: an ordinary message."""
+    """A message for the agent. `mode`: the busy mode given with it (`/queue`, `/steer`); None: the session's mode."""
 
     text: str
     mode: str | None = None
 
 
 @dataclass(frozen=True)
-class Given:
-    """For the gateway."""
+class CommandCall:
+    """A command for the gateway, with its argument."""
 
     name: str
     argument: str = ""
@@ -76,24 +79,24 @@ class Given:
 
 @dataclass(frozen=True)
 class Mistyped:
-    """For nobody: the person is asked what they meant."""
+    """Probably a misspelt command: it goes neither to the gateway nor to the agent; the person is asked about it."""
 
     word: str
     nearest: str
 
 
-def read(text: str, own: Collection[str] = ()) -> Message | Given | Mistyped:
-    """What a person's text is. `own`: the names of the agent's own commands, which are never taken for slips."""
+def read(text: str, own: Collection[str] = ()) -> Message | CommandCall | Mistyped:
+    """Classify a person's text. `own`: names of the agent's own commands, which are never taken for misspellings."""
     if not text.startswith("/"):
         return Message(text)
     bare = "/" + text.lstrip("/")
-    found = _given(bare) or _slip(bare, own)
+    found = _match_command(bare) or _detect_misspelling(bare, own)
     if found is None:
         return Message(text)
     return found if text == bare else Message(text[1:])
 
 
-def _given(text: str) -> Message | Given | None:
+def _match_command(text: str) -> Message | CommandCall | None:
     first, *more = text[1:].split(None, 1)[:2] or [""]
     known = COMMANDS.get(first) if not text[1:2].isspace() else None
     if known is None:
@@ -107,10 +110,10 @@ def _given(text: str) -> Message | Given | None:
         "word": len(rest.split(None, 1)) < 2,
         "number": not rest or _NUMBER.fullmatch(rest) is not None,
     }
-    return Given(known.name, rest) if fits[known.takes] else None
+    return CommandCall(known.name, rest) if fits[known.takes] else None
 
 
-def _slip(text: str, own: Collection[str]) -> Mistyped | None:
+def _detect_misspelling(text: str, own: Collection[str]) -> Mistyped | None:
     found = _ALONE.fullmatch(text)
     if found is None or found[1] in own or found[1] in COMMANDS:
         return None
@@ -119,7 +122,7 @@ def _slip(text: str, own: Collection[str]) -> Mistyped | None:
 
 
 def nearest(word: str) -> str | None:
-    """The command that `word` is a slip of: one letter off, two where the name has six or more."""
+    """The command of which `word` may be a misspelling: one edit away, or two if its name has six letters or more."""
     low = word.lower()
     scored = [(distance(low, name), name) for name in COMMANDS]
     close = [(far, name) for far, name in scored if far <= (2 if len(name) >= 6 else 1)]
@@ -127,7 +130,7 @@ def nearest(word: str) -> str | None:
 
 
 def distance(a: str, b: str) -> int:
-    """Letters to put in, take out, change or swap with their neighbour (optimal string alignment)."""
+    """Edit distance: insertions, deletions, substitutions and swaps of neighbours (optimal string alignment)."""
     rows = [list(range(len(b) + 1))]
     for i, left in enumerate(a, 1):
         row = [i]

@@ -1,25 +1,26 @@
-"""Law 5, said once: is a claim said, an echo of what was already said, or quiet?
+"""Law 5, said once: decide whether a claim is said, an echo of what was already said, or quiet.
 
-Only claims of one root with one resolved destination and one verbatim digest are ever compared.
+Only claims with the same root, the same resolved destination and the same verbatim digest are compared.
 
-1. A text that is nothing but white space, or the quiet word, is quiet.
+1. A text that consists of white space or of the quiet word alone is quiet.
 2. A block that equals a text sent by tool, in any attempt of the root, is an echo.
-3. In an attempt that restarts the prompt (or recalls its answer from the agent's history), the k-th equal
-   utterance is an echo of the k-th that the earlier attempts said, by tool or by block, in whatever mixture.
-   An attempt that resumes knows what was said, and consumes nothing. Nor does a block that only repeats a tool
-   call of its own attempt: it was no utterance the first time either.
-4. Once the agent was asked to correct a text that was held back, and told what was delivered, the k-th equal text is an
-   echo of the k-th block that this attempt had said until then: it was not to be said again.
-5. A block that ends after another prompt joined the turn is no echo of what was said before that: it answers the later
-   prompt. So is one of an attempt that resumes such a turn. An attempt that restarts it, and answers all its prompts
-   anew, consumes what the lost attempts said until then, too; but with its last block no prompt may stay unanswered.
-6. A block that breaks off while it is still the beginning of a text that was said is an echo of that, cut off: of what
-   a tool sent, or an earlier attempt said, also where this attempt goes on. It was withheld, and whatever it was to
-   become, people have these words. Rule 5 holds for it, too.
+3. In an attempt that restarts the prompt (or recalls its answer from the agent's history), the k-th equal utterance is
+   an echo of the k-th that the earlier attempts said, by tool or by block in any mixture. An attempt that resumes
+   knows what was said, and consumes nothing. A block that only repeats a tool call of its own attempt consumes nothing
+   either: it was no utterance the first time.
+4. After the agent was asked to correct a text that was held back, and was told what had been delivered, the k-th equal
+   text is an echo of the k-th block that this attempt had said before the request: the agent should not repeat it.
+5. A block that ends after another prompt joined the turn is no echo of anything said before that: it answers the later
+   prompt. The same holds for a block of an attempt that resumes such a turn. An attempt that restarts the turn answers
+   all of its prompts again, so it also consumes what the lost attempts said before the prompt joined; except with its
+   last block, so that no prompt stays unanswered.
+6. A block that breaks off while it is still a prefix of a said text is an echo of that text: of one that a tool sent or
+   an earlier attempt said, even if this attempt resumes. Its preview was withheld, and people already have these words,
+   whatever the block would have become. Rule 5 applies to it, too.
 7. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
 
-An original must still stand: one that was refused, or of which a part was rejected or dropped, has no echoes.
-A reaction or an edit claims no text: it is neither judged here nor an original.
+An original must still stand: a claim that was refused, or of which a part was rejected or dropped, has no echoes.
+Reactions and edits claim no text: they are not judged here and are never originals.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from semel.text.verbatim import normal
+from semel.text.verbatim import verbatim_form
 
 How = Literal["tool", "block", "recovery", "notice"]
 Attempt = Literal["start", "restart", "resume", "recall"]
 Outcome = Literal["said", "echo", "refused", "quiet"]
 
 QUIET_WORD = "NO_REPLY"
-"""What an agent answers where it has nothing to say: a text of exactly this word is quiet."""
+"""The answer of an agent that has nothing to say: a text of exactly this word is quiet."""
 
 META_KEYS = ("claudecode/toolUseId", "callId")
-"""Where `_meta` of a `tools/call` names the agent's tool call: Claude Code's key, Codex's key."""
+"""Keys in the `_meta` of a `tools/call` that hold the agent's id of the tool call: Claude Code's, Codex's."""
 
 
 def is_quiet(text: str, words: Collection[str] = (QUIET_WORD,)) -> bool:
-    """Whether a text says nothing: white space alone, or one of the quiet words alone."""
-    form = normal(text)
-    return not form or any(form == normal(word) for word in words)
+    """Whether a text consists of white space alone or of one of the quiet words alone."""
+    form = verbatim_form(text)
+    return not form or any(form == verbatim_form(word) for word in words)
 
 
 @dataclass(frozen=True)
 class Earlier:
     """A claim with the same root, destination and digest that was judged before.
 
-    `turn` is the attempt it belongs to. `stands` is false once a part of it was rejected or dropped. `more` is a
-    digest of what it carries beside its text (a file's content). `left` is false while nothing of it leaves for a chat
-    that gets only closing texts.
+    `turn`: the attempt it belongs to. `stands`: false once a part of it was rejected or dropped. `more`: digest of what
+    it carries besides its text (a file's content). `left`: false while none of it is sent, because the chat gets
+    only closing texts.
     """
 
     id: int
@@ -68,10 +69,10 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Marks:
-    """The newest claims when something happened that says what may be an echo; -1: it never did.
+    """Ids of the newest claim at the moments that limit which claims may be an original; -1 if it never happened.
 
-    `joined`: another prompt joined this attempt; `joined_root`: it, or any attempt before it. `corrected`: the agent of
-    this attempt was asked to correct a text.
+    `joined`: another prompt joined this attempt. `joined_root`: another prompt joined this or an earlier attempt of the
+    root. `corrected`: the agent was asked, in this attempt, to correct a text.
     """
 
     joined: int = -1
@@ -89,10 +90,10 @@ def original(
     marks: Marks = Marks(),
     last: bool = False,
 ) -> int | None:
-    """The id of the claim that a new one is an echo of; None: it is said.
+    """The id of the claim of which a new claim is an echo; None if the new claim is said.
 
-    `turn` is the attempt of the new claim, and `attempt` how that attempt began; `earlier` is in the order of
-    judging, this attempt's own claims included. `last`: it is what the attempt ends with.
+    `turn`: the attempt of the new claim. `attempt`: how that attempt began. `earlier`: the claims in the order in which
+    they were judged, those of this attempt included. `last`: the new claim is the last one of its attempt.
     """
     said = _standing(earlier, -1 if how == "tool" else _since(attempt, marks, last))
     copy = None
@@ -110,9 +111,9 @@ def original(
 def original_of_cut(
     *, turn: int | None, attempt: Attempt, earlier: Sequence[Earlier], marks: Marks = Marks(), last: bool = False
 ) -> int | None:
-    """The id of the claim that a block was repeating when it broke off; None: it says something of its own.
+    """The id of the claim that a block was repeating when it broke off; None if the block is no echo.
 
-    `earlier`: the claims whose text goes on where the block ends.
+    `earlier`: the claims whose text begins with the block and continues beyond it.
     """
     said = _standing(earlier, _since(attempt, marks, last))
     sent = _sent_by_tool(earlier, said)
@@ -128,7 +129,7 @@ def _since(attempt: Attempt, marks: Marks, last: bool) -> int:
 
 
 def _standing(earlier: Iterable[Earlier], since: int) -> dict[int, Earlier]:
-    """What was said behind `since`, and still stands."""
+    """The claims newer than `since` that were said and still stand, by id. Notices are no originals."""
     return {e.id: e for e in earlier if e.outcome == "said" and e.stands and e.how != "notice" and e.id > since}
 
 
@@ -149,7 +150,7 @@ def _said_before_correction(
 
 
 def _sent_by_tool(earlier: Iterable[Earlier], said: Mapping[int, Earlier]) -> int | None:
-    """What a tool said, or what its call was itself an echo of."""
+    """The first standing claim that was sent by tool, or of which a tool's claim was an echo."""
     for e in earlier:
         origin = e.echo_of if e.outcome == "echo" else e.id
         if e.how == "tool" and origin in said:
@@ -157,16 +158,16 @@ def _sent_by_tool(earlier: Iterable[Earlier], said: Mapping[int, Earlier]) -> in
     return None
 
 
-# A `tools/call` can be the same call once more: two real agents restart a dead MCP server and issue the open call
-# again, with nothing that marks it. JSON-RPC ids decide nothing: the same agents use them again for other calls.
+# A `tools/call` may be a re-issue of an earlier one: two real agents restart a dead MCP server and send the open call
+# again, unmarked. JSON-RPC ids are no evidence: the same agents reuse them for other calls.
 
 
 @dataclass(frozen=True)
 class EarlierCall:
-    """A call of the same spawn and turn with the same name and arguments, judged before.
+    """An earlier call of the same spawn and turn with the same name and arguments.
 
-    `conn` is the MCP connection it came on, `tool` the agent's own id of the tool call where known, `answered`
-    whether its answer was written to the agent, `reissue_of` the id of the call it was a re-issue of.
+    `conn`: the MCP connection it came on. `tool`: the agent's own id of the tool call, if known. `answered`: its answer
+    was written to the agent. `reissue_of`: the id of the call that it re-issued.
     """
 
     id: int
@@ -177,28 +178,29 @@ class EarlierCall:
 
 
 def reissue_of(*, conn: str, tool: str | None, earlier: Sequence[EarlierCall]) -> int | None:
-    """The id of the call that an equal, later one re-issues; None: it is a call of its own.
+    """The id of the call that a new, equal call re-issues; None if it is a separate call.
 
-    Calls of one connection are always distinct. On another connection a tool call id decides, where both calls
-    have one; otherwise it is a re-issue if an equal call went unanswered, copy by copy. `earlier` is in order.
+    Calls on one connection are always distinct. Across connections, the tool call ids decide if both calls have one.
+    Otherwise the new call re-issues the first equal call that was neither answered nor re-issued on this connection.
+    `earlier`: the equal calls in their order.
     """
     before = [e for e in earlier if e.conn != conn]
     if tool is not None and (same := next((e for e in before if e.tool == tool), None)):
-        return _first(same)
-    settled = {_first(e) for e in earlier if e.answered or e.conn == conn}
+        return _root_call_id(same)
+    settled = {_root_call_id(e) for e in earlier if e.answered or e.conn == conn}
     for e in before:
         other = tool is not None and e.tool is not None  # both are named, and not alike
-        if not other and _first(e) not in settled:
-            return _first(e)
+        if not other and _root_call_id(e) not in settled:
+            return _root_call_id(e)
     return None
 
 
-def _first(call: EarlierCall) -> int:
+def _root_call_id(call: EarlierCall) -> int:
     return call.id if call.reissue_of is None else call.reissue_of
 
 
 def tool_call_id(meta: Any) -> str | None:
-    """The agent's own id of the tool call, from the `_meta` of a `tools/call`; None where it names none."""
+    """The agent's own id of the tool call, from the `_meta` of a `tools/call`; None if it has none."""
     if not isinstance(meta, Mapping):
         return None
     named = (meta.get(key) for key in META_KEYS)

@@ -1,4 +1,4 @@
-"""What is the same: session keys, events and their content (Law 1)."""
+"""Identity: session keys, event keys, content digests, and the route that a session key describes (Law 1)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 KEY_LENGTH = 512
-"""The longest event key, in code points."""
+"""The maximum length of an event key, in code points."""
 
 _SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
-_SPECIAL = re.compile(r"[^A-Za-z0-9._:@!+=-]")  # what an address cannot keep in a key: "~" marks the escapes
+_SPECIAL = re.compile(r"[^A-Za-z0-9._:@!+=-]")  # escaped in an address, "~" included: it begins an escape
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPED = re.compile(r"(?:~[0-9A-F]{2})+")
 
 
 class BadKey(ValueError):
-    """A session key or an event key that cannot be used; the message says what to do."""
+    """An invalid session key, event key or escaped address; the message says what to do."""
 
 
 class BadFields(ValueError):
@@ -29,7 +29,7 @@ class BadFields(ValueError):
 
 
 def check_session_key(key: str) -> str:
-    """The key itself. Raises BadKey."""
+    """Return the key if it is valid. Raises BadKey."""
     if not key:
         raise BadKey("a session key is empty; give it 1 to 200 characters, such as main:telegram:-100")
     if len(key) > 200:
@@ -44,12 +44,12 @@ def check_session_key(key: str) -> str:
 
 
 def escape_address(text: str) -> str:
-    """An address in the letters of a session key: every other character as ~XX, its UTF-8 bytes in hex."""
+    """Escape an address for a session key: a character that a key cannot hold becomes its UTF-8 bytes as ~XX in hex."""
     return _SPECIAL.sub(lambda found: "".join(f"~{byte:02X}" for byte in _utf8(found[0])), text)
 
 
 def unescape_address(text: str) -> str:
-    """The address that `escape_address` made this of. Raises BadKey where it made no such text."""
+    """The inverse of `escape_address`. Raises BadKey if the text is not an escaped address."""
     try:
         address = _ESCAPED.sub(_unescape, text)
     except UnicodeDecodeError:
@@ -68,7 +68,7 @@ def _utf8(text: str) -> bytes:
 
 
 def check_event_key(key: str) -> str:
-    """The key itself: 1 to 512 characters, none of them a control character. Raises BadKey."""
+    """Return the key if it has 1 to 512 characters and no control character. Raises BadKey."""
     if not key:
         raise BadKey("an event key is empty; leave it out if the event has none")
     if len(key) > KEY_LENGTH:
@@ -79,10 +79,10 @@ def check_event_key(key: str) -> str:
 
 
 def digest(fields: Mapping[str, Any]) -> bytes:
-    """BLAKE2b-128 of the fields' canonical JSON: names sorted, no white space, ASCII escapes, no Unicode folding.
+    """BLAKE2b-128 of the fields' canonical JSON: sorted names, no white space, ASCII escapes, no Unicode normalisation.
 
-    Values are JSON values; tuples count as arrays. Raises BadFields for anything else: a float that is not
-    finite, a name that is not a string, bytes, nesting without end.
+    Values are JSON values; tuples count as arrays. Raises BadFields for anything else: a float that is not finite, a
+    name that is not a string, bytes, or values that are nested too deeply.
     """
     try:
         plain = _plain(fields, "the fields")
@@ -121,7 +121,7 @@ def judge_repeat(first: bytes, second: bytes) -> Literal["duplicate", "conflict"
 
 @dataclass(frozen=True)
 class Route:
-    """What a session key says: which agent thinks there, and the session's home, a resolved destination."""
+    """The agent and the home (a resolved destination) that a session key describes."""
 
     agent: str
     home: str
@@ -129,19 +129,26 @@ class Route:
 
 @dataclass(frozen=True)
 class Grant:
-    """Where somebody may report who is not the owner: a node, a webhook. `patterns` (shell patterns over session keys)
-    are what they were given, `channel` is the channel that they are, if any."""
+    """The sessions to which a node or webhook may report. The owner needs no grant.
+
+    `patterns`: shell patterns over session keys. `channel`: the channel that the reporter itself is, or "".
+    """
 
     patterns: Sequence[str] = ()
     channel: str = ""
 
     def reaches(self, first: str, channel: str, address: str) -> bool:
-        """Whether they may choose that a new session speaks there: on their own channel, or where a pattern names the
-        channel to the letter. Each segment is held against its own: `ci:*` and `*:*:*` name none."""
-        return channel == self.channel or any(_names(pattern, first, channel, address) for pattern in self.patterns)
+        """Whether a new session that the reporter creates may have this destination as its home.
+
+        It may on the reporter's own channel, or if a pattern spells the channel out. Patterns are matched segment by
+        segment; `ci:*` and `*:*:*` name no channel.
+        """
+        return channel == self.channel or any(
+            _pattern_reaches(pattern, first, channel, address) for pattern in self.patterns
+        )
 
 
-def _names(pattern: str, first: str, channel: str, address: str) -> bool:
+def _pattern_reaches(pattern: str, first: str, channel: str, address: str) -> bool:
     of_first, _, rest = pattern.partition(":")
     named, _, of_address = rest.partition(":")
     return named == channel and fnmatchcase(first, of_first) and fnmatchcase(address, of_address)
@@ -150,11 +157,11 @@ def _names(pattern: str, first: str, channel: str, address: str) -> bool:
 def route(
     key: str, agents: Sequence[str], channels: Collection[str], default_agent: str, grant: Grant | None = None
 ) -> Route:
-    """Read `agent:channel:address`, as far as the key has it.
+    """Derive agent and home from a session key of the form `agent:channel:address`.
 
-    The agent is the first segment if one of that name is configured. The home is `channel:address` if the second
-    segment names a configured channel that the `grant` reaches (None: the owner's, which reaches all), the address
-    unescaped; otherwise it is `web:<key>`.
+    The agent is the first segment if an agent of that name is configured, else the default agent. The home is
+    `channel:address`, with the address unescaped, if the second segment is a configured channel that `grant` reaches
+    (None: the owner, who reaches every channel); otherwise it is `web:<key>`.
     """
     first, _, rest = key.partition(":")
     channel, _, address = rest.partition(":")
@@ -167,5 +174,5 @@ def route(
 def _address(escaped: str) -> str:
     try:
         return unescape_address(escaped)
-    except BadKey:  # a key that a person typed
+    except BadKey:  # a person typed the key, with a "~" that is no escape
         return escaped

@@ -1,14 +1,14 @@
 """What an agent's history proves about a turn that was interrupted (Law 9).
 
-A history tells messages and tool calls, seldom that a turn had ended. Text that stands last in it is no evidence: many
-agents store the words in front of a tool call and not the call, or each of a turn's messages as it is whole, or half of
-one. So a turn is finished from a history only if that marks its end (a profile's `history_end`), every tool call that
-the record has is in it, and none is open. Otherwise the history only adds to what people were shown: what they were not
-shown is recorded, and the agent is asked to go on.
+A history contains messages and tool calls, but seldom the fact that a turn ended. A text at its end is no evidence:
+many agents store the words before a tool call but not the call, or store each message of a turn once it is complete,
+or half a message. So a turn is finished from a history only if the history marks its end (a profile's `history_end`),
+contains every tool call of the record, and has no open call. Otherwise the history only supplements what people were
+shown: the text that they were not shown is recorded, and the agent is asked to continue.
 
-A history may also end *before* the interrupted turn, since many agents save a prompt only with its answer: then its
-last prompt is an earlier turn's. That prompt may contain, or equal, a short new message
-("yes"); taking the earlier prompt's answer would lose the new message and repeat the old answer.
+A history may also end *before* the interrupted turn, because many agents save a prompt only together with its answer.
+Then its last prompt belongs to an earlier turn. That prompt may contain, or equal, a short new message ("yes"); to take
+its answer would lose the new message and repeat the old answer.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from dataclasses import dataclass
 from semel.acp_stream import Item
 from semel.acp_stream.redelivery import are_attempts, bare
 from semel.law.memory_diff import flat
-from semel.text.verbatim import normal
+from semel.text.verbatim import verbatim_form
 from semel.text.visible import is_blank
 
-OURS = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)
-GOES_ON = "[semel: your turn goes on"  # how the prompt of a resumed attempt begins
-LEAST = 12  # a message with fewer non-blank characters does not count as known because another text contains it
-FEW = 4  # one with fewer is no half of a text only because that begins with it
+SEMEL_NOTE = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)
+RESUME_PROMPT_START = "[semel: your turn goes on"  # how the prompt of a resumed attempt begins
+MIN_CONTAINED_CHARS = 12  # non-blank characters: a shorter message is not known merely because a text contains it
+MIN_PREFIX_CHARS = 4  # a shorter message is no part of a text merely because the text begins with it
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """What an agent's history holds behind the prompt of the interrupted turn, in order.
+    """The part of an agent's history that follows the prompt of the interrupted turn.
 
-    `items`: messages and tool calls. `ended`: the history marks that the turn had ended. `asked_again`: the numbers of
-    the items that stand first behind another prompt of the turn.
+    `items`: messages and tool calls, in order. `ended`: the history marks the end of the turn. `asked_again`: indexes
+    of the items that come first after a further prompt of the turn.
     """
 
     items: tuple[Item, ...] = ()
@@ -44,18 +44,18 @@ class Remembered:
 
     @property
     def messages(self) -> list[Item]:
-        """What the agent said."""
+        """The agent's messages."""
         return [one for one in self.items if one.kind == "message"]
 
     @property
     def calls(self) -> list[Item]:
-        """Its tool calls."""
+        """The agent's tool calls."""
         return [one for one in self.items if one.kind == "tool"]
 
     def is_complete(self, recorded: Sequence[Call] = (), sent: Sequence[str] = ()) -> bool:
-        """Whether this is all of the turn: its end is marked, and no tool call is open or missing.
+        """Whether the history holds the complete turn: its end is marked, and no tool call is open or missing.
 
-        `recorded`: the calls that the record has. `sent`: the texts that a tool of ours was called with.
+        `recorded`: the tool calls in the record. `sent`: the texts that the agent sent with Semel's own tools.
         """
         missing, _ = match_calls(recorded, self.calls)
         open_calls = any(is_open(one) for one in self.calls)
@@ -66,7 +66,7 @@ class Remembered:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call that the record has. `call`: the agent's id of it."""
+    """A tool call in the record. `call`: the agent's id of the call, if known."""
 
     call: str | None
     title: str = ""
@@ -75,9 +75,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Written:
-    """A text that the agent wrote for its home in the interrupted turn, and that the record has, whatever became of it.
+    """A recorded text that the agent wrote for its home in the interrupted turn, whatever its outcome.
 
-    It was said, or was an echo, a quiet word, or held back. `cut`: its attempt ended before it did.
+    It may have been said, an echo, a quiet word, or held back. `cut`: the attempt ended before the text was complete.
     """
 
     claim: int
@@ -86,10 +86,10 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Beyond:
-    """What a message of the history holds beyond what the record has: `rest`, "" if nothing.
+class MessageRemainder:
+    """The part of a message in the history that the record lacks: `rest`, "" if it lacks nothing.
 
-    `whole`: the claim of the text that is this message, word for word.
+    `message`: the message's number. `whole`: the claim whose text equals the message, if there is one.
     """
 
     message: int
@@ -103,9 +103,10 @@ class Beyond:
 def find_turn(
     items: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]] = (), *, ended: bool = False
 ) -> Remembered | None:
-    """What the history holds of the turn that was asked this; None: nothing behind its prompt, or not even that.
+    """Find the interrupted turn in a history. None if its prompt is missing or nothing follows it.
 
-    `before`: (role, text) of what was recorded before this turn. `ended`: an end is marked behind all of it.
+    `asked`: the turn's prompts. `before`: (role, text) of the entries recorded before this turn. `ended`: the history
+    marks the end of a turn after its last item.
     """
     past = [one for one in items if one.fields.get("history") and one.kind in ("message", "tool")]
     first = _first_prompt(past, asked)
@@ -124,18 +125,18 @@ def find_turn(
 
 
 def is_open(call: Item) -> bool:
-    """Whether a tool call has no end."""
+    """Whether a tool call has no result yet."""
     return call.fields.get("status") in ("pending", "running", "no result")
 
 
 def _first_prompt(past: Sequence[Item], asked: Sequence[str]) -> int | None:
-    """Where the turn begins: its own first prompt. Behind it may stand prompts that were steered in, or asked on."""
-    first, left = None, [one for one in asked if normal(one)]
+    """The index of the turn's first prompt. Later prompts may have been steered into the turn or have resumed it."""
+    first, left = None, [one for one in asked if verbatim_form(one)]
     for n in range(len(past) - 1, -1, -1):
         if not _is_prompt(past[n]):
             continue
         text = past[n].text
-        if GOES_ON in text and any(_quotes(text, one) for one in asked):
+        if RESUME_PROMPT_START in text and any(_quotes(text, one) for one in asked):
             first = n
         elif left and _holds(text, left[-1]):
             first = n
@@ -149,7 +150,7 @@ def _first_prompt(past: Sequence[Item], asked: Sequence[str]) -> int | None:
 
 
 def _holds(prompt: str, asked: str) -> bool:
-    return normal(asked) in normal(prompt)
+    return verbatim_form(asked) in verbatim_form(prompt)
 
 
 def _quotes(prompt: str, asked: str) -> bool:
@@ -166,12 +167,12 @@ def _is_said(item: Item) -> bool:
 
 
 def _is_earlier(prompt: Item, behind: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]]) -> bool:
-    """Whether the prompt belongs to an earlier turn: it contains a recorded message at least as long as this turn's."""
-    if GOES_ON in prompt.text:
+    """Whether the prompt belongs to an earlier turn: it contains an earlier message at least as long as this turn's."""
+    if RESUME_PROMPT_START in prompt.text:
         return False
-    wanted = next((form for one in asked if (form := normal(one)) and form in normal(prompt.text)), "")
-    held = normal(OURS.sub("", prompt.text)) or normal(prompt.text)
-    earlier = {normal(text) for role, text in before if role in ("user", "event")}
+    wanted = next((form for one in asked if (form := verbatim_form(one)) and form in verbatim_form(prompt.text)), "")
+    held = verbatim_form(SEMEL_NOTE.sub("", prompt.text)) or verbatim_form(prompt.text)
+    earlier = {verbatim_form(text) for role, text in before if role in ("user", "event")}
     rivals = {text for text in earlier if text and text in held and len(text) >= len(wanted)}
     if rivals - {wanted}:
         return True
@@ -185,9 +186,9 @@ def _is_earlier(prompt: Item, behind: Sequence[Item], asked: Sequence[str], befo
 
 
 def match_calls(recorded: Sequence[Call], told: Sequence[Item]) -> tuple[list[Call], list[Item]]:
-    """(the calls of the record that a history lacks, those of the history that the record lacks).
+    """Return (recorded calls that the history lacks, calls in the history that the record lacks).
 
-    Two are the same by their id, else by what is given to them, else by their title, one for one.
+    Calls are paired one to one: first by id, then by input, then by title.
     """
     missing, extra = list(recorded), list(told)
     for alike in (_is_same_id, _is_same_input, _is_same_title):
@@ -215,13 +216,14 @@ def _form(given: object) -> str:
     return given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=str)
 
 
-def compare(messages: Mapping[int, str], written: Sequence[Written]) -> dict[int, Beyond]:
-    """Each message of a history, by its number and in order, held against what the agent wrote, copy by copy.
+def compare(messages: Mapping[int, str], written: Sequence[Written]) -> dict[int, MessageRemainder]:
+    """Compare each message of a history with the recorded texts, copy by copy, and find what the record lacks.
 
-    White space decides nothing. A message may be one text, a part of one, or several of them in a row; the history
-    need not tell them all, and may break off in any. Where a message goes on behind a text that was cut off, it is said
-    anew, from the beginning of that one; so it is where it goes on behind an attempt that was begun again. And it may
-    hold the attempts at a text that was written to its end, in front of that: some agents store all that they streamed.
+    `messages`: by number, in order. White space is ignored. A message may equal one text, a part of one, or several in
+    a row; the history need not contain every text and may break off inside one. If a message continues beyond a text
+    that was cut off, or beyond an attempt that was begun again, its `rest` starts at the beginning of that text. A
+    message may also contain failed attempts at a text followed by the complete text: some agents store all that they
+    streamed.
     """
     texts = _Texts(written)
     whole = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
@@ -231,12 +233,12 @@ def compare(messages: Mapping[int, str], written: Sequence[Written]) -> dict[int
     for n, text in messages.items():
         at += len(bare(text))
         behind = told[at : at + texts.longest]
-        found[n] = Beyond(n, "" if whole[n] is not None else texts.rest_of(text, behind), whole[n])
+        found[n] = MessageRemainder(n, "" if whole[n] is not None else texts.rest_of(text, behind), whole[n])
     return found
 
 
 class _Texts:
-    """The texts that the agent wrote, and how much of each a history has told."""
+    """The recorded texts, and how many non-blank characters of each were already matched in the history."""
 
     def __init__(self, written: Sequence[Written]) -> None:
         self.written = list(written)
@@ -245,7 +247,7 @@ class _Texts:
         self.longest = max(map(len, self.forms), default=0)
 
     def take_equal(self, form: str) -> int | None:
-        """The claim of an untold text that is exactly this."""
+        """Match an unmatched text that equals `form`. Returns its claim, or None."""
         for n, known in enumerate(self.forms):
             if known == form and not self.told[n]:
                 self.told[n] = len(known)
@@ -253,9 +255,10 @@ class _Texts:
         return None
 
     def take_retold(self, form: str) -> int | None:
-        """The claim of an untold text, written to its end, that stands here behind nothing but attempts at it."""
+        """Match an unmatched, complete text that ends `form` and is preceded only by attempts at it. Returns its claim,
+        or None."""
         for n, known in enumerate(self.forms):
-            if self.told[n] or self.written[n].cut or len(known) < LEAST or not form.endswith(known):
+            if self.told[n] or self.written[n].cut or len(known) < MIN_CONTAINED_CHARS or not form.endswith(known):
                 continue
             if are_attempts(form[: -len(known)], known):
                 self.told[n] = len(known)
@@ -263,10 +266,12 @@ class _Texts:
         return None
 
     def rest_of(self, text: str, behind: str = "") -> str:
-        """The end of a message that the record does not have, "" if there is none. `behind`: what the history tells
-        after it."""
+        """The end of a message that the record lacks, "" if it lacks nothing. `behind`: the text that follows in the
+        history, without white space."""
         while text and (form := bare(text)):
-            if self._take_part(form, behind) or (len(form) >= LEAST and any(form in known for known in self.forms)):
+            if self._take_part(form, behind) or (
+                len(form) >= MIN_CONTAINED_CHARS and any(form in known for known in self.forms)
+            ):
                 return ""
             shorter = self._without_row(text)
             if shorter == text:
@@ -275,17 +280,22 @@ class _Texts:
         return text
 
     def _take_part(self, form: str, behind: str) -> bool:
-        """Whether this is the beginning of what is left of a text, and no other word that happens to begin alike."""
+        """Match `form` as the next part of a text. False if there is none, or if it may be a coincidence: a short form
+        that ends inside a word."""
         for n, one in enumerate(self.written):
             if not self._left(n).startswith(form):
                 continue
-            if len(form) >= FEW or _parts(one.text, self.told[n] + len(form)) or self._breaks_off(n, form, behind):
+            if (
+                len(form) >= MIN_PREFIX_CHARS
+                or _cuts_between_words(one.text, self.told[n] + len(form))
+                or self._breaks_off(n, form, behind)
+            ):
                 self.told[n] += len(form)
                 return True
         return False
 
     def _breaks_off(self, n: int, form: str, behind: str) -> bool:
-        """Whether a history may hold no more of a text than this, or tells the rest behind it."""
+        """Whether the history may break off in text `n` after `form`, or continues with the rest of the text."""
         left, ahead = self._left(n), form + behind
         if self.written[n].cut or self.told[n]:
             return True
@@ -294,56 +304,65 @@ class _Texts:
         return n > 0 and all(self.told[k] == len(self.forms[k]) for k in range(n))
 
     def _without_row(self, text: str) -> str:
-        """What of a message stands behind the texts that it begins with."""
+        """Match the texts with which a message begins, and return what follows them."""
         row, form = self._row(bare(text)), bare(text)
         if self._take_attempts(form):
             return text
         size = sum(len(self._left(n)) for n in row)
         if row and size < len(form) and (self.written[row[-1]].cut or self._is_torn(row[-1], text, size)):
-            # it goes on there
+            # the message continues beyond a text that broke off: its rest starts at that text's beginning
             n = row.pop()
             size -= len(self._left(n))
             if not row and self.told[n]:
                 return _split(self.written[n].text, self.told[n])[0] + text
-        while row and len(self._left(row[-1])) < LEAST and not (_parts(text, size) or self._begins(form[size:], row)):
+        while (
+            row
+            and len(self._left(row[-1])) < MIN_CONTAINED_CHARS
+            and not (_cuts_between_words(text, size) or self._begins(form[size:], row))
+        ):
             size -= len(self._left(row.pop()))
         for n in row:
             self.told[n] = len(self.forms[n])
         return _split(text, size)[1]
 
     def _is_torn(self, n: int, text: str, size: int) -> bool:
-        """Whether the text that was written last breaks off inside a word of the message: an attempt at it, whose end
-        the gateway saw, and not that it was begun again."""
-        return n == len(self.forms) - 1 and len(self._left(n)) >= LEAST and not _parts(text, size)
+        """Whether the last recorded text breaks off inside a word of the message: an attempt whose end
+        the gateway saw, but not the attempt that followed."""
+        return (
+            n == len(self.forms) - 1
+            and len(self._left(n)) >= MIN_CONTAINED_CHARS
+            and not _cuts_between_words(text, size)
+        )
 
     def _take_attempts(self, form: str) -> bool:
-        """Whether the message is a text that broke off, was begun again, and was cut off in that: it is said anew.
+        """Whether the message is one text with two recorded attempts: one that broke off, and one that was cut off.
 
-        The first attempt looks like a text of its own, since the agent went on under another id.
+        The first attempt was recorded as a text of its own, because the agent continued under another message id. Both
+        are matched, and the message is said in full.
         """
         if "".join(map(self._left, range(len(self.forms)))).startswith(form):
-            return False  # it holds the texts in their order, as far as it goes
+            return False  # the message is simply the texts in their order
         for n, again in enumerate(self.forms):
-            if self.told[n] or not self.written[n].cut or len(again) < FEW or not form.startswith(again):
+            if self.told[n] or not self.written[n].cut or len(again) < MIN_PREFIX_CHARS or not form.startswith(again):
                 continue
             first = self.forms[n - 1] if n and not (self.told[n - 1] or self.written[n - 1].cut) else ""
             if not first.startswith(again) or not form.startswith(first):
                 continue
             rest = form[len(first) :]
-            if not (rest.startswith(again) or again.startswith(rest)):  # else it holds the two, one behind the other
+            if not (rest.startswith(again) or again.startswith(rest)):  # else the message is the two texts in a row
                 self.told[n - 1], self.told[n] = len(first), len(again)
                 return True
         return False
 
     def _begins(self, rest: str, row: Sequence[int]) -> bool:
-        """Whether a text that is not in the row begins so."""
+        """Whether an unmatched text outside of the row begins with `rest`."""
         return any(self._left(n).startswith(rest) for n in range(len(self.forms)) if n not in row)
 
     def _left(self, n: int) -> str:
         return self.forms[n][self.told[n] :]
 
     def _row(self, form: str) -> list[int]:
-        """The texts, in order, with which the message begins: those that reach furthest."""
+        """The longest sequence of texts, in order, with which the message begins."""
         rows: dict[int, list[int]] = {0: []}
         for n in range(len(self.forms)):
             known = self._left(n)
@@ -360,8 +379,8 @@ def _split(text: str, visible: int) -> tuple[str, str]:
     return (text, "") if at == len(text) else (text[:at], text[at:])
 
 
-def _parts(text: str, visible: int) -> bool:
+def _cuts_between_words(text: str, visible: int) -> bool:
     """Whether a cut after the first `visible` non-blank characters does not fall inside a word."""
     head, rest = _split(text, visible)
     inside = head[-1:].isalnum() and rest[:1].isalnum()
-    return not inside or (rest[0].isupper() and not head[-1].isupper())  # two texts that were joined
+    return not inside or (rest[0].isupper() and not head[-1].isupper())  # "endStart": two texts that were joined

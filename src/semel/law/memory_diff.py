@@ -1,11 +1,10 @@
-"""Where an agent's own memory and the record differ (Laws 6, 8, 9).
+"""Differences between an agent's own memory and the record (Laws 6, 8, 9).
 
-The record holds what people were shown; an agent's history holds what it believes it said. After a kill or a cancel,
-after a message that was held back or sent by another session, the two differ: the agent is told so, once.
+The record holds what people were shown; an agent's history holds what the agent believes it said. They differ after a
+kill, a cancel, or a message that was held back or sent by another session. The agent is then told the difference, once.
 
-A history is compared as text without white space, because agents trim, split and join what they said. A text that a
-tool sent stands in a history as the input of a tool call. What was shown and then replaced (superseded) may be there
-or not.
+Texts are compared without white space, because agents trim, split and join what they said. In a history, a text sent by
+tool is the input of a tool call. A text that was shown and then superseded may be in the history or not.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from semel.acp_stream.redelivery import are_attempts, bare
 from semel.law.echo import QUIET_WORD, is_quiet
 from semel.text.message_markup import Problem, Reader, Said
 
-QUOTED = 1_500  # characters of one text that are quoted
-LEAST = 8  # visible characters of what is left of a message that is known in part
+MAX_QUOTED_CHARS = 1_500  # characters of one text that are quoted to the agent
+MIN_REMAINDER_CHARS = 8  # a partly known message is extra only if at least this many characters remain
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """One message of the record. `needed`: the agent should remember it; else it may."""
+class RecordedMessage:
+    """One message of the record. `needed`: the agent must be told if its history lacks the message."""
 
     seq: int
     role: Literal["agent", "user"]
@@ -36,9 +35,13 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Difference:
-    """`lacks`: recorded, not in the history. `extra`: in the history as said by the agent, and never delivered."""
+    """How a history differs from the record.
 
-    lacks: tuple[Recorded, ...] = ()
+    `lacks`: messages in the record but not in the history. `extra`: texts that the agent believes it said, but that
+    were never delivered.
+    """
+
+    lacks: tuple[RecordedMessage, ...] = ()
     extra: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -46,18 +49,18 @@ class Difference:
 
 
 def difference(
-    recorded: Sequence[Recorded],
+    recorded: Sequence[RecordedMessage],
     items: Sequence[Item],
     names: Collection[str] = (),
     *,
     whole: bool = True,
     quiet: Collection[str] = (QUIET_WORD,),
 ) -> Difference:
-    """Compare the record (in the order of a prompt's history) with what an agent told of its history.
+    """Compare the record (in the order of a prompt's history) with the history that an agent replayed.
 
-    names: the destinations its session may reach besides home, so that its markup is read as such.
-    whole: the record reaches back to the chapter's beginning; else nothing older than it counts as extra.
-    quiet: the words that say nothing.
+    names: the destinations that the session may reach besides home; if there are any, addressing markup is parsed.
+    whole: the record reaches back to the chapter's beginning; otherwise nothing older than the record counts as extra.
+    quiet: the quiet words.
     """
     past = [i for i in items if i.fields.get("history")]
     history = _History(past, names, quiet)
@@ -67,43 +70,50 @@ def difference(
     halves = [bare(one.text) for one in lacks_any if one.role == "agent"]
     order = {one.seq: n for n, one in enumerate(recorded)}
     said = [bare(one.text) for one in recorded if one.role == "agent"]
-    extra = [text for text in history.left(said, halves, whole) if not _told(text, asked)]
+    extra = [text for text in history.left(said, halves, whole) if not _was_quoted(text, asked)]
     return Difference(tuple(sorted(lacks, key=lambda one: order[one.seq])), tuple(extra))
 
 
 def quote(text: str) -> str:
-    """A text as the agent is told of it: on one line, and not longer than it helps."""
-    cut = text if len(text) <= QUOTED else f"{text[:QUOTED]}… ({len(text) - QUOTED} more characters)"
+    """Quote a text for the agent: on one line, shortened if it is long."""
+    cut = (
+        text
+        if len(text) <= MAX_QUOTED_CHARS
+        else f"{text[:MAX_QUOTED_CHARS]}… ({len(text) - MAX_QUOTED_CHARS} more characters)"
+    )
     return repr(cut)
 
 
-def _longest_first(one: Recorded) -> int:
+def _longest_first(one: RecordedMessage) -> int:
     return -len(one.text)
 
 
-def _known(one: Recorded, history: _History, asked: str) -> bool:
+def _known(one: RecordedMessage, history: _History, asked: str) -> bool:
     if one.role == "user":
-        return bare(one.text) in asked or _told(one.text, asked)
-    return history.take(one.text) or _told(one.text, asked)
+        return bare(one.text) in asked or _was_quoted(one.text, asked)
+    return history.take(one.text) or _was_quoted(one.text, asked)
 
 
-def _told(text: str, asked: str) -> bool:
-    """It was quoted to the agent in an earlier prompt, which its history holds."""
+def _was_quoted(text: str, asked: str) -> bool:
+    """Whether the text was quoted to the agent in an earlier prompt that its history contains."""
     return bare(f": {quote(text)}") in asked
 
 
 class _History:
-    """What an agent told that it said: messages one behind the other, and the inputs of its tool calls."""
+    """The agent's messages in a history, joined without white space, and the inputs of its tool calls.
+
+    `spare` is the joined text; characters that are matched with the record are overwritten with NUL.
+    """
 
     def __init__(self, past: Sequence[Item], names: Collection[str], quiet: Collection[str]) -> None:
         spoken = (i.text for i in past if i.kind == "message" and i.fields.get("role") == "agent")
         self.said = [text for whole in spoken for text in _segments(whole, names) if not is_quiet(text, quiet)]
         self.inputs = [flat(i.fields.get("input")) for i in past if i.kind == "tool"]
         self.spare = "".join(bare(text) for text in self.said)
-        self.first = len(self.spare)  # where the oldest thing stands that the record knows
+        self.first = len(self.spare)  # offset of the oldest text that the record knows
 
     def take(self, text: str) -> bool:
-        """Whether this is in it; one copy of it is used up then."""
+        """Whether the history contains this text. If it does, one copy of it is consumed."""
         wanted = bare(text)
         if not wanted:
             return True
@@ -116,28 +126,36 @@ class _History:
             if wanted in given:
                 self.inputs[n] = given.replace(wanted, "", 1)
                 return True
-        for answer in {bare(text) for text in self.said}:  # the answer, shown behind an attempt at it
-            if len(answer) >= LEAST and wanted.endswith(answer) and are_attempts(wanted[: -len(answer)], answer):
+        for answer in {bare(text) for text in self.said}:  # people were shown an attempt and then the answer
+            if (
+                len(answer) >= MIN_REMAINDER_CHARS
+                and wanted.endswith(answer)
+                and are_attempts(wanted[: -len(answer)], answer)
+            ):
                 return self.take(answer)
         return False
 
     def left(self, said: Sequence[str], halves: Sequence[str], whole: bool) -> Iterator[str]:
-        """The texts of which something is left that nobody recorded. `halves`: it may hold a beginning of these."""
+        """The agent's texts that the record does not account for.
+
+        `said`: every recorded text of the agent. `halves`: recorded texts that the history lacks; a message that is the
+        beginning of one of them is no extra.
+        """
         at = 0
         for text in self.said:
             size = len(bare(text))
             rest = self.spare[at : at + size].replace("\0", "")
             behind = whole or at >= self.first
             at += size
-            for one in said:  # an echo is recorded once, and may be told twice
+            for one in said:  # an echo is recorded once, but the history may contain it twice
                 rest = rest.replace(one, "") if one else rest
             known = any(one.startswith(rest) for one in halves)
-            if behind and rest and not known and (len(rest) == size or len(rest) >= LEAST):
+            if behind and rest and not known and (len(rest) == size or len(rest) >= MIN_REMAINDER_CHARS):
                 yield text
 
 
 def _segments(text: str, names: Collection[str]) -> list[str]:
-    """What a message of the history said to anybody. What stays inside is nobody's loss."""
+    """The texts of a message by destination, home first. Internal text is left out: nobody was meant to see it."""
     reader = Reader(bool(names), names)
     pieces = [*reader.feed(text), *reader.end()]
     home = "".join(p.text for p in pieces if isinstance(p, Said) and p.dest is None)

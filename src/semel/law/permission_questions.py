@@ -1,7 +1,7 @@
-"""Permission requests as people meet them in a chat: asked in words, answered by `/approve`, `/approve N` or `/deny`.
+"""Permission requests in a chat: their text, and their answers by `/approve`, `/approve N` or `/deny`.
 
-The options of all requests of a session are numbered on, for ever: a number never means two things (Law 13). Which
-request an answer is for is told in `semel.law.permissions`.
+Options are numbered consecutively over all requests of a session, and a number is never reused (Law 13).
+`semel.law.permissions` decides which request an answer is for.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semel.text.invisible import is_unseen, squeezed
+from semel.text.invisible import is_unseen, squeeze_to_line
 from semel.text.shorten import shorten
 
 Json = dict[str, Any]
 
-TITLE, INPUT, OPTION = 300, 600, 100  # characters that are shown of each
-RUN = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
-"""Fields of an input that say what is run."""
+TITLE, INPUT, OPTION = 300, 600, 100  # maximum number of characters shown of each
+RUN_FIELDS = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
+"""Fields of a tool input that hold the command or code to run; they are shown first."""
 _fence = re.compile("```+|~~~+")
-_BLANKS = re.compile(r"\s{9,}")  # more than an indentation
+_BLANKS = re.compile(r"\s{9,}")  # longer than an indentation: it could push the rest out of sight
 
 
 @dataclass(frozen=True)
 class Request:
-    """An open request. Its options are numbered from `first`; `asked`: the seq of the notice that asks it in a chat."""
+    """A permission request.
+
+    `item`: its id in the session's view. `first`: the number of its first option. `asked`: the seq of the notice that
+    shows it in a chat.
+    """
 
     item: int
     title: str
@@ -40,13 +44,13 @@ class Request:
 
     @property
     def in_a_line(self) -> str:
-        """Its title."""
+        """The title on one line, shortened and without invisible characters."""
         return _line(self.title, TITLE)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """An answer: `option` None cancels the request. `said` is what people are told."""
+    """A valid answer. `option`: the id of the chosen option, or None to cancel. `said`: the confirmation for people."""
 
     item: int
     option: str | None
@@ -56,7 +60,7 @@ class Chosen:
 def words(
     title: str, told: Any, options: Sequence[Mapping[str, Any]], first: int, minutes: float, who: str = "the owner"
 ) -> str:
-    """A request as it stands in a chat, in Markdown. `told`: what the agent wants to do it with; `who` may answer."""
+    """Format a request for a chat, in Markdown. `told`: the tool call's input. `who`: the people who may answer."""
     lines = [f"The agent asks for permission: {_line(title, TITLE)}"]
     if told not in (None, "", {}, []):
         lines += ["", _fenced(told)]
@@ -68,20 +72,20 @@ def words(
     return "\n".join(lines)
 
 
-def withdrawn(title: str, expired: bool) -> str:
-    """That nobody can answer it any more, for the people who were asked."""
+def format_withdrawal(title: str, expired: bool) -> str:
+    """Tell the people who were asked that the request can no longer be answered."""
     return f"{'Nobody answered in time' if expired else 'Withdrawn'}: {_line(title, TITLE)}"
 
 
 def outcome(option: str | None, options: Sequence[Mapping[str, Any]], by: str, title: str) -> str:
-    """What became of a request, for the people who were asked."""
+    """Tell the people who were asked how the request was answered, and by whom."""
     found = next((o for o in options if str(o.get("optionId")) == option), None)
     chosen = called(found) if found is not None else "cancelled"
     return f"{chosen}, by {_line(by, OPTION)}: {_line(title, TITLE)}"
 
 
 def numbers_from(first: int, options: Sequence[Mapping[str, Any]]) -> range:
-    """The numbers of a request that begins with `first`. One without options has a number, too."""
+    """The numbers of a request whose first number is `first`. A request without options has one number, too."""
     return range(first, first + max(1, len(options)))
 
 
@@ -91,7 +95,8 @@ def numbers_of(one: Request) -> str:
 
 
 def choose_option(one: Request, allow: bool, number: int | None) -> Chosen | str:
-    """How an answer to this request decides it; or what is wrong with the answer, in words. A no never allows."""
+    """The option that an answer chooses, or an error message for the person. A denial never chooses an option that
+    allows."""
     option = one.options[number - one.first] if number is not None and one.options else None
     if option is None or (not allow and not _is(option, "reject")):
         option = _mildest(one, "allow" if allow else "reject")
@@ -102,9 +107,9 @@ def choose_option(one: Request, allow: bool, number: int | None) -> Chosen | str
 
 
 def offered(options: Sequence[Mapping[str, Any]]) -> tuple[Json, ...]:
-    """The options of a request that can be answered with: `{"optionId", "name", "kind"?, ...}`, all three texts.
+    """The usable options of a request: `{"optionId", "name", "kind"?, ...}`, all three strings.
 
-    One without an id that is a text is left out; one without a name is called by its id.
+    An option whose id is not a string is left out; an option without a name is named after its id.
     """
     return tuple(_option(one) for one in options if isinstance(one.get("optionId"), str) and one["optionId"])
 
@@ -127,42 +132,48 @@ def _is(option: Json, kind: str) -> bool:
 
 
 def called(option: Mapping[str, Any]) -> str:
-    """What an option is called, in one line."""
+    """The name of an option, on one line."""
     return _line(str(option.get("name") or option.get("optionId") or "?"), OPTION)
 
 
 def _line(text: str, most: int) -> str:
-    """What an agent wrote, in one line: it must not look like another request, nor read another way than it is."""
-    return shorten(squeezed(text), most)
+    """An agent's text on one line, without invisible characters: it must not imitate another request or mislead."""
+    return shorten(squeeze_to_line(text), most)
 
 
 def _fenced(told: Any) -> str:
-    shown = plain(told)
+    shown = arrange_input(told)
     text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=1)
     inside = _fence.sub("'''", cut(text))
     return f"```\n{inside}\n```"
 
 
 def cut(text: str) -> str:
-    """As much of an input as is shown, and how much is left out."""
+    """The beginning of a tool input, with a note on how much is left out."""
     left = len(text) - INPUT
     return text if left <= 0 else f"{text[:INPUT]}\n… {left:,} characters are left out here; the page shows them"
 
 
-def plain(told: Any) -> Any:
-    """An input as people read it: what is run first, then what is short; long runs of blanks as one, and what cannot be
-    seen by its number. JSON to JSON."""
+def arrange_input(told: Any) -> Any:
+    """Prepare a tool input for reading, JSON to JSON.
+
+    The command to run comes first, then short values. Long runs of white space become one blank, and invisible
+    characters are shown by their code points.
+    """
     if isinstance(told, str):
         return _pictured(_BLANKS.sub(" ", told))
     if isinstance(told, list | tuple):
-        return [plain(one) for one in told]
+        return [arrange_input(one) for one in told]
     if not isinstance(told, Mapping):
         return told
-    return {plain(str(name)): plain(told[name]) for name in sorted(told, key=lambda name: _rank(name, told[name]))}
+    return {
+        arrange_input(str(name)): arrange_input(told[name])
+        for name in sorted(told, key=lambda name: _rank(name, told[name]))
+    }
 
 
 def _rank(name: Any, value: Any) -> int:
-    if str(name).casefold() in RUN:
+    if str(name).casefold() in RUN_FIELDS:
         return 0
     return 1 if not isinstance(value, str | list | Mapping) or len(str(value)) <= OPTION else 2
 

@@ -1,18 +1,19 @@
-"""Which request an answer names, and whether that request had reached who answers (Law 13).
+"""Match an answer to a permission request, and check that its writer had seen the request (Law 13).
 
 An answer counts for exactly one request: the one whose notice it replies to, else the one whose number it gives, else
 the only open one that had reached its writer. That request must have reached the writer, on the face they answer from,
-before the answer was heard. Recorded facts decide that, as they stand in the transaction that hears the answer:
+before the answer was heard. The recorded facts decide, as they stand in the transaction that records the answer:
 
-| face | what tells that a request had reached it |
+| face | evidence that a request had reached it |
 |---|---|
-| a chat | every part of its notice was `sent` to that chat, and none of them failed after that |
-| page, terminal, API | the `rev` that the face had shown; or the request's own number, which nobody is told elsewhere |
+| a chat | every part of its notice was `sent` to that chat, and none of them failed later |
+| page, terminal, API | the `rev` that the face had shown; or the request's own number, which is shown nowhere else |
 
-Where the platform tells more, that counts, too: an answer that it numbers before a part of the notice, or that was
-written long before the notice left, was heard late. A reply to the notice proves that it was read.
+The platform's own evidence counts, too: an answer whose message number is below that of a part of the notice, or that
+was written long before the notice was sent, arrived late and does not count. A reply to the notice proves that the
+notice was read.
 
-Everything else allows nothing, and says so.
+Any other answer allows nothing and gets an explanation.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from typing import Literal
 from semel.law.permission_questions import Chosen, Request, choose_option, numbers_of
 
 CLOCK_SKEW_MS = 120_000
-"""How far a platform's clock may be behind ours: only an answer that is older was written before the notice."""
+"""How far a platform's clock may be behind ours. An answer counts as written before the notice only if its time is more
+than this before the notice was sent."""
 
 State = Literal["open", "answered", "cancelled", "expired"]
 Reply = int | Literal["unknown", "elsewhere"] | None
-"""What an answer replies to: the notice of a request, as its seq; something that nobody can find; what another session
-asks that is at home in the same chat; None: nothing, or something that is no request."""
+"""What an answer replies to: the seq of a request's notice; "unknown": a message that cannot be found; "elsewhere": a
+request of another session with its home in the same chat; None: nothing, or a message that is not a request."""
 
 NOTHING_ASKED = "No permission request is open here."
 GONE = "That request is gone"
@@ -44,7 +46,7 @@ OTHER_NOTICE = "The message that you replied to is no open request. To answer an
 
 @dataclass(frozen=True)
 class NoticePart:
-    """One part of the notice that asks a request. `left_at`: when it left first, in ms by our clock."""
+    """One part of a request's notice. `left_at`: when it was first sent, in ms by our clock."""
 
     dest: str
     state: str
@@ -54,11 +56,11 @@ class NoticePart:
 
 
 @dataclass(frozen=True)
-class Posed:
-    """A request as an answer finds it.
+class PosedRequest:
+    """A request with its state when an answer is heard.
 
-    `born`: the rev that it is seen from; `outcome`: what became of it, where it is not open. `elsewhere`: asked by
-    another session, which is at home in the same chat.
+    `born`: the first rev of the view that shows it. `outcome`: how it ended, if it is not open. `elsewhere`: it belongs
+    to another session with its home in the same chat.
     """
 
     request: Request
@@ -70,11 +72,12 @@ class Posed:
 
 
 @dataclass(frozen=True)
-class Writing:
-    """How an answer came.
+class AnswerOrigin:
+    """The origin of an answer.
 
-    `dest`: the chat it was written in; None: it came over the API. `seen`: the rev that its face had shown then. `id`,
-    `written_at` (ms): the platform's; `numbered`: its ids of one place end with numbers that grow, ours among them.
+    `dest`: the chat in which it was written; None if it came over the API. `seen`: the rev that the face had shown.
+    `id` and `written_at` (ms): the platform's. `numbered`: the platform's message ids end with a number that grows
+    within a chat, for our messages, too.
     """
 
     dest: str | None
@@ -85,11 +88,11 @@ class Writing:
 
 
 def name_request(
-    posed: Sequence[Posed], writing: Writing, allow: bool, number: int | None = None, reply: Reply = None
+    posed: Sequence[PosedRequest], writing: AnswerOrigin, allow: bool, number: int | None = None, reply: Reply = None
 ) -> Chosen | str:
-    """The request that an answer is for, and the option it chooses; or what is wrong with the answer, in words.
+    """The request that an answer is for and the option it chooses, or an error message for the person.
 
-    `posed`: the open requests and the last closed ones, oldest first.
+    `posed`: the open requests and the most recently closed ones, oldest first.
     """
     own = [one for one in posed if not one.elsewhere]
     if reply == "elsewhere":
@@ -108,8 +111,11 @@ def name_request(
     return _the_only_one(posed, writing, allow)
 
 
-def has_reached(one: Posed, writing: Writing, *, named: bool = False, replied: bool = False) -> bool:
-    """Whether a request had reached whoever wrote an answer, before that was heard. `named`: by its own number."""
+def has_reached(one: PosedRequest, writing: AnswerOrigin, *, named: bool = False, replied: bool = False) -> bool:
+    """Whether a request had reached the writer of an answer before the answer was heard.
+
+    `named`: the answer gives the request's own number. `replied`: it replies to the request's notice.
+    """
     if writing.dest is None:
         return named if writing.seen is None else one.born <= writing.seen
     if not one.parts or any(part.dest != writing.dest for part in one.parts):
@@ -119,8 +125,8 @@ def has_reached(one: Posed, writing: Writing, *, named: bool = False, replied: b
     return replied or not any(_written_before(writing, part) for part in one.parts)
 
 
-def _written_before(writing: Writing, part: NoticePart) -> bool:
-    """Whether the platform tells that an answer was written before a part of the notice was there."""
+def _written_before(writing: AnswerOrigin, part: NoticePart) -> bool:
+    """Whether the platform's data shows that an answer was written before a part of the notice arrived."""
     if writing.numbered and part.receipt is not None:
         place, _, number = writing.id.rpartition("/")
         notice_place, _, notice_number = part.receipt.rpartition("/")
@@ -134,7 +140,7 @@ def _written_before(writing: Writing, part: NoticePart) -> bool:
 # ---------------------------------------------------------------- the ways to name one
 
 
-def _by_number(posed: Sequence[Posed], writing: Writing, allow: bool, number: int) -> Chosen | str:
+def _by_number(posed: Sequence[PosedRequest], writing: AnswerOrigin, allow: bool, number: int) -> Chosen | str:
     meant = [one for one in posed if number in one.request.numbers]
     own = [one for one in meant if not one.elsewhere]
     if any(one.elsewhere and one.state == "open" and has_reached(one, writing) for one in meant):
@@ -148,8 +154,8 @@ def _by_number(posed: Sequence[Posed], writing: Writing, allow: bool, number: in
     return _answer(own[-1], posed, writing, allow, number, named=True)
 
 
-def _the_only_one(posed: Sequence[Posed], writing: Writing, allow: bool) -> Chosen | str:
-    """Without a number there must be only one: a person must not allow what they have not read."""
+def _the_only_one(posed: Sequence[PosedRequest], writing: AnswerOrigin, allow: bool) -> Chosen | str:
+    """An answer without a number needs exactly one open request: a person must not allow what they have not read."""
     waiting = _open(posed)
     if writing.dest is None and writing.seen is None and waiting:
         return _say_which(waiting)
@@ -163,7 +169,7 @@ def _the_only_one(posed: Sequence[Posed], writing: Writing, allow: bool) -> Chos
 
 
 def _answer(
-    one: Posed, posed: Sequence[Posed], writing: Writing, allow: bool, number: int | None, *,
+    one: PosedRequest, posed: Sequence[PosedRequest], writing: AnswerOrigin, allow: bool, number: int | None, *,
     named: bool = False, replied: bool = False,
 ) -> Chosen | str:  # fmt: skip
     if one.state != "open":
@@ -176,11 +182,11 @@ def _answer(
 # ---------------------------------------------------------------- in words
 
 
-def _open(posed: Sequence[Posed]) -> list[Posed]:
+def _open(posed: Sequence[PosedRequest]) -> list[PosedRequest]:
     return [one for one in posed if one.state == "open"]
 
 
-def _gone(one: Posed | None, posed: Sequence[Posed]) -> str:
+def _gone(one: PosedRequest | None, posed: Sequence[PosedRequest]) -> str:
     told = f"{GONE}: {one.outcome}." if one is not None and one.outcome else f"{GONE}."
     waiting = [other for other in _open(posed) if not other.elsewhere]
     if not waiting:
@@ -190,7 +196,7 @@ def _gone(one: Posed | None, posed: Sequence[Posed]) -> str:
     return f"{told} Another request is open now: read it, then answer it with its own number."
 
 
-def _unread(one: Posed) -> str:
+def _unread(one: PosedRequest) -> str:
     settled = all(part.state in ("queued", "sending", "sent") and not part.failed for part in one.parts)
     if settled:
         why = "the request had not reached you here when your answer arrived. Read it, then answer it"
@@ -199,7 +205,7 @@ def _unread(one: Posed) -> str:
     return f"{NOTHING_DONE}: {why}."
 
 
-def _say_which(posed: Sequence[Posed]) -> str:
+def _say_which(posed: Sequence[PosedRequest]) -> str:
     lines = [f"{one.request.first}: {one.request.in_a_line}" for one in posed if not one.elsewhere]
     if len(lines) < len(posed):
         return f"{NOTHING_DONE}: more than one agent asks here. Reply to the request that you mean."
@@ -207,7 +213,7 @@ def _say_which(posed: Sequence[Posed]) -> str:
     return "\n".join([f"The agent asks {more}, like /approve {posed[0].request.first}:", *lines])
 
 
-def _no_such_option(number: int, posed: Sequence[Posed]) -> str:
+def _no_such_option(number: int, posed: Sequence[PosedRequest]) -> str:
     told = f"There is no option {number} here"
     numbers = ", ".join(numbers_of(one.request) for one in posed if not one.elsewhere)
     return f"{told}; there are {numbers}." if numbers else f"{told}. {NOTHING_ASKED}"

@@ -1,8 +1,9 @@
-"""Whether a turn failed for a passing reason, so that the same may succeed a little later (Law 9).
+"""Transient errors: decide whether a failed turn may succeed if it is tried again a little later (Law 9).
 
-Agents tell of a failure as a JSON-RPC error, with a code, a text and perhaps data; few of them say whether it
-passes. What decides is, in this order: what our own agents say (`_meta.semel`), an HTTP status that is named as one,
-then words that model APIs and sockets use. What is not known is not passing: a person is told at once.
+Agents report a failure as a JSON-RPC error with a code, a text and perhaps data; few say whether it is transient. The
+evidence, in this order: the statement of Semel's own agents (`_meta.semel`), words of permanent errors, an HTTP status
+that is named as one, words that model APIs and sockets use. An unknown error counts as permanent, so that a person
+learns of it at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MOST_WAIT = 600.0  # seconds: who asks for more is taken for failed, and says when to come back
+MAX_RETRY_AFTER_S = 600.0  # if the agent asks for a longer wait, the turn fails at once
 PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
 _STATUS = re.compile(r"(?:status|http|error|code)\W{0,12}(?:code\W{0,3})?([45]\d\d)\b|^\W*([45]\d\d)\b", re.I)
@@ -36,14 +37,14 @@ _UNIT = {"ms": 0.001, "m": 60.0, "min": 60.0}
 
 @dataclass(frozen=True)
 class Failure:
-    """passing: the same may succeed later. retry_after: seconds it asked for, if it did."""
+    """passing: the failure is transient. retry_after: the wait in seconds that the agent asked for, if any."""
 
     passing: bool
     retry_after: float | None = None
 
 
-def judge(text: str, meta: Mapping[str, Any] | None = None) -> Failure:
-    """A failure, by its text and what came with it (`_meta`, or the JSON-RPC error's code and data)."""
+def judge_failure(text: str, meta: Mapping[str, Any] | None = None) -> Failure:
+    """Classify a failure by its text and its `meta` (the `_meta`, or the JSON-RPC error's code and data)."""
     own = (meta or {}).get("semel")
     if isinstance(own, Mapping) and isinstance(own.get("passing"), bool):
         after = own.get("retry_after")
@@ -65,4 +66,4 @@ def _after(text: str) -> float | None:
 
 
 def _bounded(passing: bool, after: float | None) -> Failure:
-    return Failure(passing and (after is None or after <= MOST_WAIT), after)
+    return Failure(passing and (after is None or after <= MAX_RETRY_AFTER_S), after)

@@ -1,20 +1,20 @@
-"""The life of a turn (Laws 2, 3, 9, 10).
+"""The state machine of a turn, and the retry policy for lost and failed turns (Laws 2, 3, 9, 10).
 
 A turn is one run of the agent over the events bound to it. It is `running` until one of these:
 
 - `answered`   the agent ended the prompt                         -> done
 - `errored`    the agent ended it with an error                   -> failed
 - `cancelled`  a person stopped it                                -> cancelled
-- `lost`       its agent or its gateway died, or it failed for a
-               passing reason and its time to be tried again came -> lost
+- `lost`       its agent or its gateway died, or it failed with a
+               transient error and the time for a retry has come  -> lost
 - `given up`   it was lost and may not be tried again             -> failed
 
-A turn that failed for a passing reason stays `running`, without an agent, until it is tried again: its events are
-still its own, whatever is said meanwhile waits, and a person can stop it.
+After a transient error, a turn stays `running`, without an agent, until it is tried again: it keeps its events, new
+messages wait, and a person can stop it.
 
-`done`, `failed` and `cancelled` are finished: their events stay bound to them. `lost` is dead: it binds no
-event, its events move to the next attempt of the same root, in the transaction that begins it. Nothing
-leaves a finished state. At most three attempts share a root.
+`done`, `failed` and `cancelled` are finished: their events stay bound to them, and no transition leaves them. A `lost`
+turn binds no events: they move to the next attempt of the same root, in the transaction that begins that attempt. At
+most three attempts share a root.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ State = Literal["running", "done", "failed", "cancelled", "lost"]
 Event = Literal["answered", "errored", "cancelled", "lost", "given up"]
 How = Literal["start", "restart", "resume", "recall"]
 
-NEWER = "a newer message"  # who stopped a turn that was interrupted
-CHAPTER = "a new chapter"  # who stopped one that belongs to the chapter before
+STOPPED_BY_NEWER_MESSAGE = "a newer message"  # the cause when a message in busy mode `interrupt` cancels a turn
+STOPPED_BY_NEW_CHAPTER = "a new chapter"  # the cause when /new cancels a turn of the previous chapter
 MAX_ATTEMPTS = 3
-BACK_OFF = (5.0, 60.0)  # seconds before the second and the third attempt after a failure that passes
+BACK_OFF = (5.0, 60.0)  # seconds before the second and the third attempt after a transient error
 
 TABLE: dict[State, dict[Event, State]] = {
     "running": {
@@ -48,21 +48,21 @@ TABLE: dict[State, dict[Event, State]] = {
 FINISHED: frozenset[State] = frozenset({"done", "failed", "cancelled"})
 
 
-class NotAllowed(ValueError):
-    """A turn in that state does not take that event: the caller is fenced off (Law 10)."""
+class TurnStepNotAllowed(ValueError):
+    """The table has no transition for this event in the turn's state: the caller is fenced off (Law 10)."""
 
 
 def step(state: State, event: Event) -> State:
-    """The state after `event`. Raises NotAllowed where the table has no such step."""
+    """The state after `event`. Raises TurnStepNotAllowed if the table has no such transition."""
     try:
         return TABLE[state][event]
     except KeyError:
-        raise NotAllowed(f"a turn that is {state} cannot become {event}") from None
+        raise TurnStepNotAllowed(f"a turn that is {state} cannot become {event}") from None
 
 
 @dataclass(frozen=True)
 class Next:
-    """What to do with the next attempt of a lost turn. `why` is for the person if it is given up."""
+    """How the next attempt of a lost turn begins, or that it is given up. `why`: the reason to show if it is."""
 
     how: How | Literal["give up"]
     why: str = ""
@@ -77,15 +77,15 @@ def after_loss(
     history_begun: bool = False,
     most: int = MAX_ATTEMPTS,
 ) -> Next:
-    """Law 9: nothing runs twice by itself.
+    """Decide how a lost turn goes on, so that nothing runs twice by itself (Law 9).
 
     attempt: the number of the attempt that would run now (2 for the first retry).
-    most: the attempts that its agent is given, at most MAX_ATTEMPTS.
+    most: the number of attempts that the agent is allowed, at most MAX_ATTEMPTS.
     tools_started: a tool call of a lost attempt of this root had started, by the record or by the agent's memory.
     restored: the agent has its own memory of the session again (loaded or resumed).
     history_complete: that memory holds the complete answer of the interrupted turn, with evidence that it ended.
-    history_begun: it holds something that the agent said or did in that turn. Asked from the start, the agent would
-        say it again, and do what it may have begun behind it.
+    history_begun: that memory holds something that the agent said or did in that turn. A restarted prompt
+        would make the agent repeat it.
     """
     if history_complete:
         return Next("recall")
@@ -103,9 +103,9 @@ def after_loss(
 
 
 def after_failure(*, attempt: int, passing: bool, retry_after: float | None, most: int = MAX_ATTEMPTS) -> float | None:
-    """Seconds until a turn that failed in its `attempt` is tried again; None: it is failed, and visible.
+    """Seconds until a turn that failed in its `attempt` is tried again; None if it is not: it has failed.
 
-    A wait that was asked for (`retry_after`, seconds) is kept to; ours is the least.
+    The delay is at least our own backoff and at least `retry_after` (seconds).
     """
     if not passing or attempt >= min(most, MAX_ATTEMPTS):
         return None

@@ -1,7 +1,7 @@
 """Which events wake a session, and when the wake is due (Law 2).
 
-A session has at most one pending wake, with one due time. Where it is asked for, a wake waits until nothing
-more has come for `debounce`, but never longer than `max_wait` after the first event that set it.
+A session has at most one pending wake, with one due time. With a `Pause`, the wake is due once no further event has
+come for `debounce`, but at the latest `max_wait` after the first event.
 """
 
 from __future__ import annotations
@@ -9,32 +9,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 QUIET_KINDS = frozenset({"exec.started", "exec.progress", "reaction", "edit", "delete", "notice"})
-"""Reports of progress and reactions: worth knowing, not worth a turn of their own."""
+"""Kinds of events that wait for the next turn instead of causing one."""
 
 
 def wakes(kind: str, *, automatic: bool = False, allowed: bool = False) -> bool:
-    """Whether an event of this kind wakes, unless its sender says otherwise.
+    """Whether an event of this kind wakes its session by default.
 
-    automatic: a program sent it, such as a bot or an auto-reply. Two of them that wake each other never end, so
-    they wait for the next turn unless the session allows them.
+    automatic: it was sent by a program, such as a bot or an auto-reply. Two programs could wake each other endlessly,
+    so their messages wait for the next turn unless the session allows them (`allowed`).
     """
     return kind not in QUIET_KINDS and (allowed or not automatic)
 
 
 @dataclass(frozen=True)
 class Pause:
-    """How long a wake waits for more. Milliseconds; `debounce` 0: not at all."""
+    """How long a wake waits for further events, in milliseconds. `debounce` 0: no wait."""
 
     debounce: int = 0
     max_wait: int = 0
 
 
-AT_ONCE = Pause()
+NO_PAUSE = Pause()
 
 
 @dataclass(frozen=True)
 class Wake:
-    """A pending wake: when it is due, and when the first event set it. Milliseconds."""
+    """A pending wake: when it is due, and the time of the first event that set it, in milliseconds."""
 
     due: int
     since: int
@@ -51,5 +51,5 @@ def woken(now: int, pending: Wake | None, pause: Pause) -> Wake:
 
 
 def wait(now: int, wake: Wake) -> int:
-    """Milliseconds until a wake is due; 0: now. A clock that was set back delays nothing: then it is due."""
+    """Milliseconds until a wake is due; 0 if it is due now, or if the clock was set back to before its first event."""
     return max(0, wake.due - now) if now >= wake.since else 0

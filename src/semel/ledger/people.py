@@ -1,15 +1,15 @@
-"""People: whose accounts are known, the codes by which they become so, and where each was met last."""
+"""Known people: their accounts, pairing codes, and the place where each last wrote in a direct conversation."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from semel.law.access import Role, free_name
+from semel.law.access import Role, make_unique_name
 from semel.ledger.storage.sql import Row, Tx
 
-FRESH_MS = 3_600_000  # where somebody was met is written again after this, or when it is another place
-PAGE = 1000  # accounts that are read at once
+DIRECT_PLACE_REFRESH_MS = 3_600_000  # a known direct place is stored again after this time, or at once if it changed
+PAGE = 1000  # accounts per query
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Code:
-    """A code that waits to be used. Times are milliseconds since the epoch."""
+    """An open pairing code. `expires` is in milliseconds since the Unix epoch."""
 
     id: int
     channel: str
@@ -37,11 +37,11 @@ class Code:
 
 
 class Listed(Exception):
-    """The account stands in the configuration, and is changed there."""
+    """The account comes from the configuration and can only be changed there."""
 
 
 def all_accounts(tx: Tx) -> list[Account]:
-    """Everybody who is known."""
+    """All known accounts."""
     return [_account(row) for row in _all(tx)]
 
 
@@ -53,9 +53,10 @@ def _all(tx: Tx) -> Iterator[Row]:
 
 
 def configure(tx: Tx, listed: Collection[Account], roles: Mapping[str, str]) -> list[Account]:
-    """What the configuration lists holds from now on; what it lists no more is gone. Everybody who is known then.
+    """Replace the configured accounts by `listed`; return all known accounts.
 
-    `roles`: of the people it names, who may have other accounts than those it lists.
+    Configured accounts that are no longer listed are removed. `roles` maps names of people to roles: their other
+    accounts (added or paired) get the same role.
     """
     wanted = {(one.channel, one.id): one for one in listed}
     for row in list(_all(tx)):
@@ -72,7 +73,10 @@ def configure(tx: Tx, listed: Collection[Account], roles: Mapping[str, str]) -> 
 
 
 def put(tx: Tx, account: Account) -> list[Account]:
-    """An account is known from now on; the person's other accounts get the same role. Raises Listed."""
+    """Add or update an account and return all known accounts. The person's other accounts get the same role.
+
+    Raises Listed if the account comes from the configuration.
+    """
     known = tx.one("person_get", channel=account.channel, account=account.id)
     if known is not None and known.origin == "config":
         raise Listed
@@ -82,7 +86,7 @@ def put(tx: Tx, account: Account) -> list[Account]:
 
 
 def remove(tx: Tx, channel: str, account: str) -> list[Account] | None:
-    """An account is known no more; None: it was not. Raises Listed."""
+    """Remove an account and return the remaining ones; `None` if it was not known. Raises Listed."""
     known = tx.one("person_get", channel=channel, account=account)
     if known is None:
         return None
@@ -111,7 +115,7 @@ def _account(row: Row) -> Account:
 
 
 def open_pairing(tx: Tx, channel: str, salt: bytes, digest: bytes, name: str, role: str, lasts: int) -> Code:
-    """A code that the owner was shown; it lasts so many milliseconds."""
+    """Record a pairing code that the owner was shown. It is valid for `lasts` milliseconds."""
     expires = tx.now + lasts
     id = tx.value(
         "pairing_add", channel=channel, salt=salt, digest=digest, name=name, role=role, at=tx.now, expires=expires
@@ -120,44 +124,44 @@ def open_pairing(tx: Tx, channel: str, salt: bytes, digest: bytes, name: str, ro
 
 
 def open_codes(tx: Tx) -> list[Code]:
-    """Codes that were not used, the expired ones among them."""
+    """Pairing codes that were neither used nor voided, including expired ones."""
     return [Code(r.id, r.channel, bytes(r.salt), bytes(r.digest), r.name, r.role, r.expires)
             for r in tx.all("pairings_open")]  # fmt: skip
 
 
 def redeem(tx: Tx, code: int, account: str, key: str, called: str, taken: Collection[str] = ()) -> list[Account] | None:
-    """The account is known from now on; None: the code was used, void or expired meanwhile. Raises Listed.
+    """Use a pairing code: add the account and return all known accounts.
 
-    `called`: what the person calls themselves, where the owner gave no name; made one that nobody has, of those who
-    are known and of those that are `taken`.
+    Returns `None` if the code was used, voided or expired in the meantime. Raises Listed. `called` is the person's own
+    name, used if the owner gave none; it is changed if a known person or `taken` already has it.
     """
     row = tx.one("pairing_get", id=code)
     if row is None or row.state != "open" or row.expires <= tx.now:
         return None
     others = {one.name for one in all_accounts(tx) if (one.channel, one.id) != (row.channel, account)}
-    name = row.name or free_name(called, others | set(taken))
+    name = row.name or make_unique_name(called, others | set(taken))
     people = put(tx, Account(row.channel, account, name, row.role, "paired"))
     tx.run("pairing_end", id=code, state="used", account=account, key=key, name=name)
     return people
 
 
 def void(tx: Tx, code: int) -> bool:
-    """Nobody can use this code any more; False: it was used, or void, already."""
+    """Invalidate an open code. False if it was already used or void."""
     return tx.run("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
 
 
 def redeemed_by(tx: Tx, channel: str, account: str, key: str) -> Row | None:
-    """The pairing that this very message made, if it did: a repeat is answered the same."""
+    """The pairing that this message completed, or `None`. It lets a repeat of the message get the same answer."""
     return tx.one("pairing_by_key", channel=channel, account=account, key=key)
 
 
 def pairings(tx: Tx, limit: int) -> list[Row]:
-    """The newest codes and what became of them."""
+    """The newest pairing codes, in any state."""
     return tx.all("pairings_last", before=1 << 62, limit=limit)
 
 
 def agents_of(tx: Tx, keys: Collection[str]) -> list[str]:
-    """Which agents think in these sessions, as far as they exist."""
+    """The agents of those of these sessions that exist."""
     found = [tx.one("session_by_key", key=key) for key in keys]
     return [row.agent for row in found if row is not None]
 
@@ -166,18 +170,18 @@ def agents_of(tx: Tx, keys: Collection[str]) -> list[str]:
 
 
 def seen(tx: Tx, channel: str, address: str, account: str, direct: bool) -> None:
-    """A known person wrote there. Only what is direct is remembered, and of whoever is known by name."""
+    """Remember where a known person wrote to us directly. Group chats and unknown accounts are ignored."""
     if not direct or tx.one("person_get", channel=channel, account=account) is None:
         return
     known = tx.one("direct_get", channel=channel, account=account)
-    if known is None or known.address != address or tx.now - known.at > FRESH_MS:
+    if known is None or known.address != address or tx.now - known.at > DIRECT_PLACE_REFRESH_MS:
         tx.run("direct_put", channel=channel, account=account, address=address, at=tx.now)
 
 
 def other_places(tx: Tx, dest: str) -> list[str]:
-    """Where else the person can be reached whose direct conversation `dest` ("channel:address") is, newest first.
+    """Other direct conversations of the person behind `dest` ("channel:address"), newest first.
 
-    Resolved destinations of direct conversations on other channels; none where nobody is known there by name.
+    Returns resolved destinations on other channels; none if `dest` is not the direct conversation of a known person.
     """
     channel, _, address = dest.partition(":")
     found = tx.all("direct_elsewhere", channel=channel, address=address)

@@ -19,7 +19,7 @@ from typing import Any
 
 from semel.faces.config.load import load
 from semel.faces.log import configure
-from semel.faces.run import open_house
+from semel.faces.run import open_gateway
 
 Live = Callable[[dict[str, Any]], None]
 
@@ -68,7 +68,7 @@ async def gateway(config: Path, data: Path) -> None:
     configure(settings.log, False)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with open_house(settings):
+    async with open_gateway(settings):
         await stop.wait()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.agents import demo
-from semel.agents.demo.script import MARK
+from semel.agents.demo.script import SCRIPT_MARK
 
 Step = str | dict[str, Any]
 
@@ -65,7 +65,7 @@ def prompt(
         script["attempts"] = [list(one) for one in attempts]
     if resume is not None:
         script["resume"] = list(resume)
-    return f"{MARK}{json.dumps(script, ensure_ascii=False)}]]"
+    return f"{SCRIPT_MARK}{json.dumps(script, ensure_ascii=False)}]]"
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Pure text tools: code fences, tags and markup, splitting, normal forms, characters that cannot be seen."""
+"""Pure text tools: code fences, tags and markup, splitting, normal forms, invisible characters."""

@@ -1,9 +1,9 @@
-"""Code fences, as CommonMark has them (spec 0.31, section 4.5).
+"""Code fences, as CommonMark defines them (spec 0.31, section 4.5).
 
-A fence opens on a line of its own: at most three blanks, then three or more backticks or tildes. What follows on
-that line is its info string; after backticks it holds no backtick. It closes at a line with at least as many of
-the same character and nothing else. One that never closes runs to the end of the text. A line ends at LF, CR or
-CR LF. Fences inside block quotes and list items are not followed.
+An opening line has at most three blanks, three or more backticks or tildes, and an info string; after backticks, the
+info string contains no backtick. A closing line has at least as many of the same character and nothing else. A fence
+without a closing line runs to the end of the text. A line ends at LF, CR or CR LF. Fences inside block quotes and list
+items are not recognised.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _OPEN = re.compile(r" {0,3}(?P<marker>`{3,}(?=[^`]*\Z)|~{3,})(?P<info>.*)", re.D
 class Fence:
     """Offsets of one fence in its text, in code points.
 
-    `lo` is its first marker character, `hi` the end of its closing marker (or of the text). `inner` is where its
-    content begins, `close` where its closing line begins (`hi` where nothing closes it).
+    `lo`: its first marker character. `inner`: the beginning of its content. `close`: the beginning of its closing line
+    (`hi` if it has none). `hi`: the end of its closing marker (or of the text).
     """
 
     lo: int
@@ -33,12 +33,12 @@ class Fence:
 
 
 def opens(line: str) -> re.Match[str] | None:
-    """The match of an opening line (without its line end): groups `marker` and `info`."""
+    """Match the opening line of a fence (without its line end): groups `marker` and `info`."""
     return _OPEN.fullmatch(line)
 
 
 def closes(line: str, marker: str) -> int | None:
-    """Where the closing marker ends in this line (without its line end), or None if it closes nothing."""
+    """The end of the closing marker in a line (without its line end); None if the line does not close the fence."""
     body = line.rstrip(" \t")
     bare = body.lstrip(" ")
     if len(body) - len(bare) > 3 or len(bare) < len(marker) or bare.strip(marker[0]):

@@ -1,7 +1,7 @@
-"""Where a text may be cut so that what a person sees as one character stays whole.
+"""Grapheme boundaries: find out whether a cut would tear one visible character apart.
 
-A short form of UAX 29's extended grapheme clusters: combining marks, joined emoji, flags, emoji modifiers, Hangul
-syllables, CR LF and surrogate pairs. Scripts' own finer rules are not followed.
+A subset of UAX 29's extended grapheme clusters: combining marks, joined emoji, flags, emoji modifiers, Hangul
+syllables, CR LF and surrogate pairs. Script-specific rules are not implemented.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 _ZWJ = "\u200d"
 
 
-def glued(text: str, at: int) -> bool:
+def is_inside_grapheme(text: str, at: int) -> bool:
     """Whether a cut before text[at] would tear one visible character apart."""
     if not 0 < at < len(text):
         return False
@@ -43,7 +43,7 @@ def _flag(char: str) -> bool:
 
 
 def _odd_flags(text: str, at: int) -> bool:
-    """Whether an odd number of regional indicators stands before `at`: the last is half a flag."""
+    """Whether an odd number of regional indicators precedes `at`: then the last of them is the first half of a flag."""
     start = at
     while start and at - start < 64 and _flag(text[start - 1]):
         start -= 1

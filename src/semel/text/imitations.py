@@ -1,4 +1,8 @@
-"""Marks of Semel's own (`[semel: ...]`, `[/semel]`) in texts of others, however they are written."""
+"""Escape imitations of Semel's own prompt marks (`[semel: ...]`, `[/semel]`) in untrusted text.
+
+Look-alikes count, too: other brackets, accents, full-width letters, and invisible characters in between. Only the
+bracket is replaced, so that the text stays readable.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,15 @@ _WORD = "semel"
 _BRACKET = re.compile(
     "[\\[\uff3b\ufe47\u3010\u3014\u3016\u3018\u301a\ufe17\ufe39\ufe3b\ufe5d\u2045\u2772\u27e6\u27ec\u298b\u298d\u298f\u2997\u2e22\u2e55\u2e57]"
 )
-"""What opens a mark or looks as if it did: square brackets, full-width and vertical ones, those of other scripts."""
+"""Characters that open a mark or look like it: square brackets and their full-width, vertical and foreign forms."""
 _SLASHES = frozenset("/\\\u2044\u2215\u29f8\u2571\uff0f\uff3c\u3033")
 
 
-def opened(text: str) -> str:
-    """The text with a parenthesis where the bracket of such a mark opens; not another character is changed.
+def escape_semel_markers(text: str) -> str:
+    """Replace the opening bracket of every such mark by a parenthesis; no other character changes.
 
-    Letter case, forms of a letter (full-width, with accents), blanks, and what cannot be seen make no difference,
-    however much of them there is. Linear in the text: each character is looked at for one bracket at most.
+    Letter case, letter forms (full-width, accented), white space and invisible characters are ignored, in any number.
+    Linear in the text: each character is examined for at most one bracket.
     """
     found = [one.start() for one in _BRACKET.finditer(text) if _is_mark(text, one.end())]
     if not found:
@@ -32,7 +36,7 @@ def opened(text: str) -> str:
 
 
 def _is_mark(text: str, place: int) -> bool:
-    """Whether the word stands there, as a word of its own: `[semelfactive]` is none."""
+    """Whether the word "semel" stands at `place` as a whole word: `[semelfactive]` does not count."""
     spelled = 0
     for at in range(place, len(text)):
         sign = text[at]
@@ -48,7 +52,7 @@ def _is_mark(text: str, place: int) -> bool:
 
 
 def _is_nothing(sign: str) -> bool:
-    """Whether a character between two letters leaves the word as it is: a blank, an accent, what cannot be seen."""
+    """Whether a character is ignored inside the word: white space, an accent, an invisible character."""
     if sign.isascii():
         return sign.isspace() or not sign.isprintable()
     return sign.isspace() or is_unseen(sign) or unicodedata.category(sign) in _ACCENTS
@@ -58,7 +62,7 @@ _ACCENTS = frozenset(("Mn", "Me"))
 
 
 def _plain(sign: str) -> str:
-    """The letter, whatever its form: compatibility forms, without accents, in lower case."""
+    """The basic form of a letter: compatibility-decomposed, without accents, in lower case."""
     if sign.isascii():
         return sign.lower()
     forms = unicodedata.normalize("NFKD", sign)

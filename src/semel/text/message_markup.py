@@ -1,24 +1,23 @@
-"""What a block says: the markup that addresses an agent's text, read while it streams in.
+"""Streaming parser for the markup with which an agent addresses its text to destinations.
 
-Where a session may reach only its home, text is text and nothing is markup. Where it may reach more:
+If a session may reach only its home, nothing is markup. If it may reach more destinations:
 
-- `<message to="name">body</message>` goes to that destination. Tags in any case of letters; the name in double,
-  single or no quotes, with XML entities decoded; further attributes are ignored.
-- `<internal>...</internal>` stays inside, also within a body.
-- Everything else goes home, a `<message>` without attributes and a stray closing tag included. An addressed block
-  parts what stands before it from what stands behind it: two stretches of bare text.
-- Code fences and code spans are text. Within a body, a complete `<message to=...>...</message>` is an example and
-  part of the body; within `<internal>`, everything is internal.
-- What is handed over within the text (a file) belongs to what it stands in: to the destination of that body, behind
-  its text; within `<internal>` it stays inside; in a text that is held back, it is held back, too. Where it stands
-  within a tag, it stands behind that tag.
-- A body that shows nothing is never sent. A name that nobody has, a block that is never closed and a tag that was
-  begun and cannot be read become a Problem, with the text that was held back. Names are read as `match_name` reads
-  them.
+- `<message to="name">body</message>` goes to that destination. Letter case in tags does not matter; the name may be in
+  double, single or no quotes, with XML entities; other attributes are ignored.
+- `<internal>...</internal>` is shown to nobody, also within a body.
+- Everything else goes home, including a `<message>` without attributes and a stray closing tag. An addressed block
+  divides the bare text around it into two stretches, which are judged separately.
+- Code fences and code spans are text. Within a body, a complete `<message to=...>...</message>` is an example and part
+  of the body; within `<internal>`, everything is internal.
+- A file handed over within the text belongs to the region around it. In a body, it goes to the body's destination,
+  after the text; in `<internal>`, it stays internal; in a text that is held back, it is held back, too. A file that
+  arrives in the middle of a tag counts as after the tag.
+- A body without visible text is never sent. An unknown name, an unclosed block and an unreadable tag become a Problem,
+  with the text that was held back. `match_name` decides which destination a name means.
 
-Law 8: only markup is removed. No character of a body is changed or decoded. The white space that pads a body
-inside its tags belongs to the markup: blank space before its first and after its last visible character, but not
-the indentation of its first line. The same holds for what goes home, at an end where markup was removed.
+Law 8: only markup is removed. No character of a body is changed or decoded. White space that pads a body inside its
+tags belongs to the markup: everything before its first and after its last visible character, except for the indentation
+of its first line. The same holds for home text, at an end where markup was removed.
 """
 
 from __future__ import annotations
@@ -34,16 +33,17 @@ from semel.text.tag_lexer import Lexer, Tag
 from semel.text.visible import is_blank
 
 HOME = "home"
-"""The name of every session's own destination."""
+"""The name by which an agent addresses its session's home."""
 QUOTED_CHARS = 80
-"""Of a tag or a name that an agent wrote, in what it is told about it."""
+"""How many characters of a faulty tag or name an error message quotes."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """Text for a destination: home (`dest` None), as it streams in, or a named one, whole (`final`).
+    """Text for a destination.
 
-    An empty text for home that is `final` ends a stretch of bare text: what follows stands by itself.
+    Text for home (`dest` None) comes piece by piece as it streams in; text for a named destination comes whole
+    (`final`). An empty `final` text for home ends a stretch of bare text.
     """
 
     dest: str | None
@@ -53,14 +53,14 @@ class Said:
 
 @dataclass(frozen=True)
 class Internal:
-    """Text that stays inside."""
+    """Internal text, shown to nobody."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Handed:
-    """A file, or whatever else is no text, for a destination, as in `Said`."""
+class HandedFile:
+    """A file, or other content that is not text, for a destination (None: home)."""
 
     dest: str | None
     file: Any
@@ -68,10 +68,10 @@ class Handed:
 
 @dataclass(frozen=True)
 class Problem:
-    """Text that was held back. `reason` is a clause for people and the agent; `names` are the destinations.
+    """Text that was held back because its markup is faulty.
 
-    `to`: the name of the destination it was meant for, where nothing in the text may be meant for another one.
-    `files`: what was handed over in it.
+    `reason`: a clause for people and the agent. `names`: the valid destinations. `to`: the destination that it was
+    meant for, if no part of the text may be meant for another one. `files`: files handed over within it.
     """
 
     kind: Literal["unknown", "unclosed", "unreadable"]
@@ -82,12 +82,12 @@ class Problem:
     files: tuple[Any, ...] = ()
 
 
-Piece = Said | Internal | Handed | Problem
+Piece = Said | Internal | HandedFile | Problem
 
 
 @dataclass
 class _Region:
-    """What an opening tag began. `depth` counts the blocks open in it, itself included; `nests`: there were others."""
+    """The content of an opening tag so far. `depth`: open blocks, itself included. `nests`: it had nested blocks."""
 
     tag: Tag
     depth: int = 1
@@ -101,10 +101,10 @@ class _Region:
 
 
 class Reader:
-    """Reads one block. `addressed`: the session may reach more than its home; `names` are what it may reach.
+    """Parses one block. `addressed`: the session may reach more than its home. `names`: the destinations it may reach.
 
-    The pieces depend on the text alone, not on its chunks: home text joins to the same whole, and everything else
-    is equal and in the same order. Linear in the text; what goes home is passed on at once but for a bounded tail.
+    The result depends on the text alone, not on its chunks: home text joins to the same whole, and all other pieces are
+    equal and in the same order. Linear in the text. Home text is passed on at once, except for a bounded tail.
     """
 
     def __init__(self, addressed: bool, names: Collection[str] = ()):
@@ -116,16 +116,16 @@ class Reader:
         self._spoken: list[str] = []  # home text since the last other piece
         self._pieces: list[Piece] = []
         self._fed = 0  # characters
-        self._passed = 0  # of them, those that the lexer has passed on
-        self._handed: deque[tuple[int, Any]] = deque()  # files behind so many characters, not placed yet
+        self._passed = 0  # characters that the lexer has passed on
+        self._handed: deque[tuple[int, Any]] = deque()  # files not placed yet, each with its offset in characters
 
     @property
     def waiting(self) -> int:
-        """How many characters wait until it is known whether they are markup. Bodies do not count."""
+        """How many characters are withheld until it is clear whether they are markup. Bodies do not count."""
         return self._lexer.waiting
 
     def feed(self, text: str) -> list[Piece]:
-        """The next chunk; the pieces it completes."""
+        """Add a chunk. Returns the pieces that it completes."""
         if not self._addressed:
             return [Said(None, text)] if text else []
         self._fed += len(text)
@@ -133,14 +133,14 @@ class Reader:
         return self._read()
 
     def hand(self, file: Any) -> list[Piece]:
-        """A file stands behind what was fed; the pieces that completes."""
+        """Add a file at the present position. Returns the pieces that this completes."""
         if not self._addressed:
-            return [Handed(None, file)]
+            return [HandedFile(None, file)]
         self._handed.append((self._fed, file))
         return self._read()
 
     def end(self) -> list[Piece]:
-        """The block is over; the pieces that remain."""
+        """End the block. Returns the remaining pieces."""
         if not self._addressed:
             return []
         self._lexer.push("", final=True)
@@ -164,7 +164,7 @@ class Reader:
         return self._take()
 
     def _words(self, text: str) -> None:
-        """Text, with the files that stand in it."""
+        """Pass on a token of text, and place the files that were handed over within it."""
         done = 0
         while self._handed and (at := self._handed[0][0] - self._passed) < len(text):
             if at > done:
@@ -175,13 +175,14 @@ class Reader:
         self._passed += len(text)
 
     def _place(self, ahead: int) -> None:
-        """Put the files that stand up to `ahead` characters behind what was passed on into what is open there."""
+        """Place the files whose offset is at most `ahead` characters beyond what was passed on: into the open region,
+        or home."""
         while self._handed and self._handed[0][0] <= self._passed + ahead:
             _, file = self._handed.popleft()
             if self._regions:
                 self._regions[-1].files.append(file)
             else:
-                self._add(Handed(None, file))
+                self._add(HandedFile(None, file))
 
     def _tag(self, tag: Tag) -> None:
         if not self._regions:
@@ -225,7 +226,7 @@ class Reader:
             self._open(tag)
 
     def _end_stretch(self) -> None:
-        """An addressed block begins: the bare text behind it is another stretch."""
+        """An addressed block begins: the bare text after it is another stretch."""
         if self._home.begun:
             self._add(Said(None, "", final=True))
         self._home = _Home(cut=True)
@@ -241,7 +242,7 @@ class Reader:
         self._lexer.enter()
 
     def _nested(self, tag: Tag, name: str) -> None:
-        """A tag inside a region that it is text of, unless it closes the region."""
+        """Handle a tag inside a region: it is text of the region, unless it closes the region."""
         region = self._regions[-1]
         if tag.name == name:
             region.depth += {"open": 1, "close": -1}.get(tag.kind, 0)
@@ -268,7 +269,7 @@ class Reader:
             if body:
                 self._add(Said(name, body, final=True))
             for file in region.files:
-                self._add(Handed(name, file))
+                self._add(HandedFile(name, file))
 
     def _unclosed(self, region: _Region) -> None:
         tag = region.tag
@@ -303,8 +304,8 @@ class _Home:
     """The text that goes home, and the white space in it that may turn out to be padding."""
 
     def __init__(self, cut: bool = False) -> None:
-        self.begun = False  # something visible was passed on
-        self._cut = cut  # markup was removed since
+        self.begun = False  # visible text was passed on
+        self._cut = cut  # markup was removed since the last visible text
         self._gap: list[str] = []
 
     def text(self, text: str) -> str:
@@ -327,9 +328,9 @@ class _Home:
 
 
 def match_name(wanted: str, names: Collection[str]) -> str | None:
-    """Which of the names is meant: this very one, or the only one in other letters; no name at all means home.
+    """Find the destination that a name means: an exact match, else the only match regardless of letter case.
 
-    Tools and blocks read names alike by this. None: nobody is called so, or more than one are.
+    An empty name means home. None if no destination matches, or more than one. Used for blocks and tool calls alike.
     """
     wanted = wanted.strip() or HOME
     if wanted in names:
@@ -348,7 +349,7 @@ def unpadded(body: str) -> str:
 
 
 def _body(text: str) -> str:
-    """What is said by the text between two tags: "" if it shows nothing."""
+    """The text between two tags without its padding; "" if it has no visible text."""
     return "" if is_blank(body := unpadded(text)) else body
 
 

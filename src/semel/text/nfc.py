@@ -1,11 +1,11 @@
-"""Unicode NFC in bounded steps: where a text may be cut so that its pieces can be normalised on their own."""
+"""Unicode NFC in linear time: a text is cut where its pieces can be normalised separately."""
 
 from __future__ import annotations
 
 import unicodedata
 from itertools import pairwise
 
-RUN = 128
+MAX_JOINING_RUN = 128
 """A run of more joining characters than this is normalised in pieces of this length.
 
 Sorting one run of combining marks takes quadratic time (100,000 marks: half a minute), and no script writes more
@@ -13,7 +13,7 @@ than a few; UAX 15 calls 30 the longest that is meaningful.
 """
 
 
-def joins(char: str) -> bool:
+def may_join_previous(char: str) -> bool:
     """Whether NFC may merge or reorder this character with the ones before it.
 
     True for every combining mark, the vowels and tails of Hangul, and the Kirat Rai vowel signs; wider than needed,
@@ -41,18 +41,18 @@ def nfc(text: str) -> str:
 
 
 def _cuts(text: str) -> list[int]:
-    """Offsets inside overlong runs. Every run of RUN characters meets one of the sampled positions."""
+    """The offsets at which overlong runs are cut. Sampling is enough: every overlong run covers a sampled position."""
     cuts: list[int] = []
-    at = RUN - 1
+    at = MAX_JOINING_RUN - 1
     while at < len(text):
-        if not joins(text[at]):
-            at += RUN
+        if not may_join_previous(text[at]):
+            at += MAX_JOINING_RUN
             continue
         lo, hi = at, at + 1
-        while lo and joins(text[lo - 1]):
+        while lo and may_join_previous(text[lo - 1]):
             lo -= 1
-        while hi < len(text) and joins(text[hi]):
+        while hi < len(text) and may_join_previous(text[hi]):
             hi += 1
-        cuts.extend(range(lo + RUN, hi, RUN))
-        at = hi + RUN - 1
+        cuts.extend(range(lo + MAX_JOINING_RUN, hi, MAX_JOINING_RUN))
+        at = hi + MAX_JOINING_RUN - 1
     return cuts

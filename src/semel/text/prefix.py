@@ -1,8 +1,8 @@
-"""Does a text that is still growing begin like one of some known texts, in verbatim form (Law 5)?
+"""Incremental prefix matching: may a growing text still become one of some known texts, in verbatim form (Law 5)?
 
-A `Path` is one reading of the text so far, matched character by character against the originals. There is one
-reading, but for a line that begins with three backticks: until the line ends it may open a fence (no backtick
-follows) or be plain text (one does), and both readings are kept.
+A `Path` is one reading of the text so far, matched character by character against the originals. There is one reading,
+except on a line that begins with three backticks: until the line ends, it may open a fence (if no backtick follows) or
+be plain text (if one follows), and both readings are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Originals:
 
 
 class Place(Enum):
-    """Where a reading stands."""
+    """The state of a reading."""
 
     TEXT = auto()  # outside fences
     RUN = auto()  # a line begins with backticks or tildes: fewer than three so far
@@ -72,10 +72,10 @@ class Path:
         return text if len(text) == self._n else None
 
     def hopeful(self, piece: str) -> bool:
-        """Whether this reading could survive if `piece` (not yet normalised: more may combine with it) came next.
+        """Whether this reading could still match if `piece` came next. More characters may yet combine with the piece.
 
-        Only the first character of the piece is judged, and only by what it decomposes to: marks that are still to
-        come may reorder the rest.
+        So only the first character of the piece is compared, and only the first character of its decomposition: marks
+        that are still to come may reorder the rest.
         """
         if self._place is Place.RUN:
             gaps = {self._gap, self._gap and "\n"}
@@ -100,7 +100,7 @@ class Path:
             self._gap = self._gap or (" " if self._n else "")
             self._indent = 0 if char == "\n" else self._indent + (1 if char == " " else 4)
             self._tick = self._tick and "want"
-            return char != "\n" or not self._tick  # a line that wants a backtick and ends was a fence after all
+            return char != "\n" or not self._tick  # the line ends without a further backtick: it did open a fence
         if char in "`~" and self._indent < 4 and not self._tick:
             self._place, self._mark, self._run = Place.RUN, char, 1
             return True

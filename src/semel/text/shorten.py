@@ -1,4 +1,4 @@
-"""Texts cut to a number of characters, for places that have room for so much only."""
+"""Shorten texts to a maximum number of characters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Long texts leave in parts (Law 7): where they are cut, and how each part looks on its own.
+"""Split a long text into parts that fit a platform's limit, and render each part on its own (Law 7).
 
-Parts cover the text exactly and in order. A cut falls, in this order of preference, between paragraphs, lines,
-sentences or words, outside code fences before inside; inside a visible character only if it alone is too long. A
-fence that is cut is closed at the end of its part and opened again in the next, within the limit.
+Parts cover the text exactly and in order. Cuts fall, in this order of preference, between paragraphs, lines, sentences
+or words, and outside code fences rather than inside. A visible character is cut only if it alone exceeds the limit. If
+a cut falls into a fence, the fence is closed at the end of the part and opened again in the next, within the limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Literal
 
 from semel.text.fences import Fence, fences
-from semel.text.graphemes import glued
+from semel.text.graphemes import is_inside_grapheme
 
 Unit = Literal["char", "utf16", "byte"]
 
@@ -43,7 +43,7 @@ def split(text: str, limit: int, unit: Unit = "char") -> list[tuple[int, int]]:
 
 
 def render_part(text: str, lo: int, hi: int, limit: int, unit: Unit = "char") -> str:
-    """The part [lo, hi) of a split text as it is sent: a fence that was cut is opened again and closed."""
+    """The part [lo, hi) of a split text as it is sent: a fence that was cut is reopened and closed within the part."""
     return _Splitter(text, limit, unit).render(lo, hi)
 
 
@@ -54,8 +54,8 @@ def render_parts(text: str, limit: int, unit: Unit = "char") -> list[tuple[int, 
 
 
 @dataclass(frozen=True)
-class _Dress:
-    """What a cut fence is opened and closed with."""
+class _FenceRepair:
+    """The lines that reopen and close a fence at a cut."""
 
     head: str
     tail: str
@@ -63,7 +63,7 @@ class _Dress:
     closing: int
 
 
-_BARE = _Dress("", "", 0, 0)
+_NO_REPAIR = _FenceRepair("", "", 0, 0)
 
 
 class _Splitter:
@@ -77,7 +77,10 @@ class _Splitter:
         self.sums = list(accumulate((measure(char, unit) for char in text), initial=0))
 
     def cuts(self) -> Iterator[tuple[int, int]]:
-        """No part is white space alone: platforms refuse those. It belongs to the part before it, or else behind it."""
+        """The parts as offsets [lo, hi).
+
+        Platforms refuse a part of white space alone, so white space joins the part before it, or else the one after.
+        """
         at: tuple[int, int] | None = None
         for lo, hi in self._pieces():
             if at is not None and (self._blank(lo, hi) or self._blank(*at)):
@@ -96,7 +99,7 @@ class _Splitter:
         while lo < len(self.text):
             hi = self._reach(lo)
             if hi < len(self.text):
-                if hi >= self.visible > lo + 1:  # no part of white space alone: platforms refuse those
+                if hi >= self.visible > lo + 1:  # leave a visible character for the last part
                     hi = self.visible - 1
                 hi = self._best(lo, hi)
             yield lo, hi
@@ -107,7 +110,7 @@ class _Splitter:
         for shown in (self._dressed(lo, hi, body), self._dressed(lo, hi, body.strip())):
             if measure(shown, self.unit) <= self.limit:
                 return shown
-        return body.strip()  # it took in white space, and ends in a fence by that
+        return body.strip()  # white space that joined the part moved its end into a fence: no room to close it
 
     def _dressed(self, lo: int, hi: int, body: str) -> str:
         tail = self._dress(hi).tail if hi < len(self.text) else ""
@@ -120,29 +123,30 @@ class _Splitter:
         n = bisect_right(self.starts, at) - 1
         return self.fences[n] if n >= 0 and self.starts[n] < at < self.fences[n].hi else None
 
-    def _dress(self, at: int) -> _Dress:
-        """How a cut here is dressed: not at all outside fences, or where half the limit would go into it."""
+    def _dress(self, at: int) -> _FenceRepair:
+        """How a fence is closed and reopened at this cut. Nothing is added outside of fences, or if that would take
+        more than half of the limit."""
         fence = self._fence(at)
         if fence is None or not fence.inner <= at <= fence.close:
-            return _BARE
+            return _NO_REPAIR
         word = fence.info.split()[:1]
         for info in (word[0] if word else "", ""):
             head, tail = f"{fence.marker}{info}\n", f"\n{fence.marker}"
             costs = measure(head, self.unit), measure(tail, self.unit)
             if sum(costs) * 2 <= self.limit:
-                return _Dress(head, tail, *costs)
-        return _BARE
+                return _FenceRepair(head, tail, *costs)
+        return _NO_REPAIR
 
     # ------------------------------------------------------------ cuts
 
     def _fits(self, lo: int, hi: int) -> bool:
         tail = self._dress(hi).closing if hi < len(self.text) else 0
-        if tail and self.text[hi - 1] in "\r\n":  # its line break is there already
+        if tail and self.text[hi - 1] in "\r\n":  # the text already ends with the line break of the tail
             tail -= 1
         return self._dress(lo).opening + self.sums[hi] - self.sums[lo] + tail <= self.limit
 
     def _reach(self, lo: int) -> int:
-        """The furthest end that fits; at least one character on."""
+        """The furthest end of a part that fits; at least one character after `lo`."""
         room = self.limit - self._dress(lo).opening
         hi = bisect_right(self.sums, self.sums[lo] + room) - 1
         while hi > lo + 1 and not self._fits(lo, hi):
@@ -155,16 +159,16 @@ class _Splitter:
             for pattern, inside in _BREAKS:
                 if cut := self._last(pattern, lo, least, end, inside):
                     return cut
-        whole = (at for at in range(end, lo, -1) if not glued(self.text, at) and self._fits(lo, at))
+        whole = (at for at in range(end, lo, -1) if not is_inside_grapheme(self.text, at) and self._fits(lo, at))
         return next(whole, end)
 
     def _last(self, pattern: re.Pattern[str], lo: int, least: int, end: int, inside: bool) -> int | None:
-        """The last cut behind such a break, in (least, end]; `inside` fences too."""
+        """The last permitted cut after a match of `pattern`, in (least, end]. `inside`: cuts inside fences, too."""
         ends = [found.end() for found in pattern.finditer(self.text, lo, end)]
         return next((at for at in reversed(ends) if at > least and self._good(lo, at, inside)), None)
 
     def _good(self, lo: int, at: int, inside: bool) -> bool:
-        if glued(self.text, at) or not self._fits(lo, at):
+        if is_inside_grapheme(self.text, at) or not self._fits(lo, at):
             return False
         fence = self._fence(at)
         return fence is None or (inside and fence.inner < at < fence.close)

@@ -1,4 +1,4 @@
-"""Finds the tags in an agent's text while it streams in, and leaves alone what is code.
+"""Streaming lexer for the markup tags in an agent's text. Tags inside of code are text.
 
 A tag is `<message ...>`, `</message>`, `<internal>` or `</internal>`, in any case of letters. Inside a code fence
 (`fences.py`) and inside a code span (backticks that close on their own line, at most SPAN characters on) nothing
@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-TAG = 512
+MAX_TAG_CHARS = 512
 """The longest tag, in characters."""
 
-SPAN = 1000
-"""How far behind a tag a code span that covers it may end, in characters."""
+MAX_CODE_SPAN_CHARS = 1000
+"""The maximum distance from a tag to the end of a code span that covers it, in characters."""
 
 _NAME = r"[A-Za-z_:][-\w:.]*+"
 _BARE = r"[^\s\"'<>=`/]++(?:/++[^\s\"'<>=`/]++)*+"
@@ -39,7 +39,7 @@ _LINE_END = re.compile(r"[\r\n]")
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag as it stood in the text. `broken`: it was begun like one and cannot be read, for the reason `why`."""
+    """A tag, with its source text. A `broken` tag begins like an addressed message but is malformed, as `why` says."""
 
     raw: str
     name: Literal["message", "internal"]
@@ -49,18 +49,19 @@ class Tag:
 
 
 class _More:
-    """More characters are needed to tell."""
+    """The type of the marker that more characters are needed to decide."""
 
 
 _MORE = _More()
 
 
 def read_tag(text: str, at: int, final: bool) -> Tag | _More | None:
-    """The tag that begins at `at`; None if none does. `final`: the text is complete."""
+    """The tag that begins at `at`, None if there is none, or a marker that more text is needed. `final`: it is
+    complete."""
     if at + 1 < len(text) and text[at + 1] not in "/mMiI":
         return None
-    window = text[at : at + TAG]
-    waits = not final and len(window) < TAG
+    window = text[at : at + MAX_TAG_CHARS]
+    waits = not final and len(window) < MAX_TAG_CHARS
     if not _WORD.match(window):
         return _MORE if waits and any(word.startswith(window.lower()) for word in _WORDS) else None
     if found := _OPEN.match(window):
@@ -75,9 +76,9 @@ def read_tag(text: str, at: int, final: bool) -> Tag | _More | None:
 
 
 def _is_unfinished(window: str) -> bool:
-    """Whether more characters could end the tag that begins here: no `>` and no other `<` stands outside of quotes.
+    """Whether further characters could complete the tag that begins here: it has no unquoted `>` and no second `<`.
 
-    Written out: one regular expression for it, with possessive groups, finds nothing on CPython 3.11.0 to 3.11.4.
+    This is no regular expression because one with possessive groups fails to match on CPython 3.11.0 to 3.11.4.
     """
     quote = ""
     for char in window[1:]:
@@ -119,18 +120,19 @@ def _name(word: str) -> Literal["message", "internal"]:
 
 @dataclass
 class _Line:
-    """What is known of the current line."""
+    """The lexer's state within the current line."""
 
     indent: int = 0  # blanks since it began; 4 or more: no fence can begin or end here
-    mark: str = ""  # the backticks or tildes that stand last, while more may join
-    run: int = 0  # how many
-    leads: bool = False  # that run began the line
+    mark: str = ""  # character of the latest run of backticks or tildes, while the run may still grow
+    run: int = 0  # length of that run
+    leads: bool = False  # the run began the line
     spans: list[int] = field(default_factory=list)  # backtick runs that may have opened a code span
     fence: bool = False  # spans[0] opens a fence, unless another backtick follows
 
 
 class Lexer:
-    """Cuts a stream into text and tags. `enter` and `leave` say that a tag's content begins and has ended."""
+    """Splits a stream into text and tags. The caller reports by `enter` and `leave` where a tag's content begins and
+    ends."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -144,25 +146,25 @@ class Lexer:
 
     @property
     def waiting(self) -> int:
-        """How many characters wait for more."""
+        """How many characters are withheld until more text comes."""
         return len(self._text)
 
     def push(self, text: str, final: bool = False) -> None:
-        """Add text. `final`: nothing follows."""
+        """Add text. `final`: no more text follows."""
         self._text += text
         self._final = final
 
     def enter(self) -> None:
-        """A tag's content begins: as a text of its own, at the beginning of a line."""
+        """A tag's content begins. It is lexed as a separate text, from the beginning of a line."""
         self._outer.append(self._line)
         self._line = _Line()
 
     def leave(self) -> None:
-        """A tag's content has ended: the line around it goes on."""
+        """A tag's content has ended: continue with the line around it."""
         self._line = self._outer.pop()
 
     def tokens(self) -> Iterator[str | Tag]:
-        """What can be told of the text so far."""
+        """The text and tags that are certain so far."""
         text, at, done = self._text, 0, 0
         while at < len(text):
             if text[at] == "<":
@@ -176,7 +178,7 @@ class Lexer:
                     self._cr = self._escaped = False
                     depth = len(self._outer)
                     yield tag
-                    if depth == len(self._outer):  # it was text
+                    if depth == len(self._outer):  # the caller treats the tag as text
                         self._line.indent = 4
                     at = done = after
                     continue
@@ -193,7 +195,8 @@ class Lexer:
         self._text = text[at:]
 
     def _tag(self, text: str, at: int) -> tuple[Tag | _More | None, int]:
-        """What stands at this `<`, and where it ends. None with a far end: code up to there."""
+        """Return (the tag at this `<`, where it ends). (None, at + 1): a plain `<`; None with a later end: code until
+        there."""
         if self._fence:
             if not (self._closing and self._outer):
                 return None, at + 1
@@ -216,14 +219,14 @@ class Lexer:
         return tag, at + len(tag.raw)
 
     def _ahead(self, text: str, at: int) -> str | None:
-        """The rest of the line, as far as a code span may reach; None while it is not all there."""
-        window = text[at : at + SPAN]
+        """The rest of the line, as far as a code span may reach; None if more text is needed."""
+        window = text[at : at + MAX_CODE_SPAN_CHARS]
         if end := _LINE_END.search(window):
             return window[: end.start()]
-        return window if self._final or len(window) == SPAN else None
+        return window if self._final or len(window) == MAX_CODE_SPAN_CHARS else None
 
     def _covered(self, ahead: str) -> int:
-        """How many of these characters are inside a code span, or an opening fence line, that began before."""
+        """How many characters of `ahead` are inside a code span, or an opening fence line, that began before it."""
         line = self._line
         later = [(len(m[0]), m.end()) for m in re.finditer("`+", ahead)]
         if line.fence and not later:

@@ -1,8 +1,8 @@
-"""What "verbatim" means (Law 5), and how a streaming text is held back while it may still be a repeat.
+"""The verbatim form of a text (Law 5), and the hold on a streaming text that may still become an echo.
 
-The verbatim form of a text: Unicode NFC; outside code fences every run of white space is one blank; inside fences
-everything exact but for line endings; the ends trimmed; case kept. A fence stands on lines of its own: it is
-parted from what surrounds it by one newline.
+The verbatim form: Unicode NFC; outside code fences every run of white space becomes one blank; inside fences everything
+is exact except for line endings; both ends trimmed; letter case kept. One newline separates a fence from the text
+around it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from semel.text.fences import fences
-from semel.text.nfc import RUN, joins, nfc
+from semel.text.nfc import MAX_JOINING_RUN, may_join_previous, nfc
 from semel.text.prefix import Originals, Path
 
 
-def normal(text: str) -> str:
-    """The verbatim form. Two texts are the same words exactly if their forms are equal."""
+def verbatim_form(text: str) -> str:
+    """The verbatim form. Two texts are verbatim equal if and only if their forms are equal."""
     text = nfc(text)
     regions: list[str] = []
     at = 0
@@ -31,18 +31,18 @@ def normal(text: str) -> str:
 
 def verbatim_digest(text: str) -> bytes:
     """BLAKE2b-128 of the verbatim form: what a claim's `digest` holds."""
-    return hashlib.blake2b(normal(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(verbatim_form(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def begins(text: str, whole: str) -> bool:
-    """Whether a text that breaks off may have been on its way to become `whole`: a preview is withheld for that."""
-    hold = Hold([normal(whole)])
+def may_become(text: str, whole: str) -> bool:
+    """Whether a text that breaks off may have been a prefix of `whole`: then its preview was withheld."""
+    hold = Hold([verbatim_form(whole)])
     hold.feed(text)
     return hold.holding
 
 
 class Ended(NamedTuple):
-    """How a held block ended: the text that is still to be shown, and the original it repeats, if it does."""
+    """The end of a held block. `text`: what is still to be shown. `echo`: the original that it repeats, or None."""
 
     text: str
     echo: str | None
@@ -51,18 +51,18 @@ class Ended(NamedTuple):
 class Hold:
     """Holds a streaming block back while it may turn out to repeat what was already said (Law 5).
 
-    `originals` are the verbatim forms already said to this destination in this root (a quiet word may be among
-    them). What `feed` has let through depends on the text so far, never on how it was cut into chunks: nothing
-    while some continuation could still make the whole equal an original, everything from then on. White space at
-    the end decides nothing: it may be trimmed. Constant work per character.
+    `originals`: the verbatim forms already said to this destination in this root, and quiet words. `feed` releases
+    nothing while some continuation could still make the text equal an original, and everything after that. This depends
+    on the text alone, not on its chunks. White space at the end is ignored, since it may be trimmed. The work per
+    character is constant.
     """
 
     def __init__(self, originals: Iterable[str]):
         self._originals = Originals(originals)
         self._paths = [Path(self._originals)] if self._originals else []
         self._held: list[str] = []
-        self._piece = ""  # the last characters, while the next may combine with them
-        self._marks = 0  # how many of them join what stands before
+        self._piece = ""  # the latest characters, as long as the next one may combine with them
+        self._marks = 0  # how many of them may join the character before
         self._cr = False
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class Hold:
         return bool(self._paths)
 
     def feed(self, text: str) -> str:
-        """Take the next chunk; what may be shown now: "", or everything held and this chunk."""
+        """Add a chunk. Returns the text that may be shown now: "", or all held text including this chunk."""
         if not self._paths:
             return text
         self._held.append(text)
@@ -87,7 +87,7 @@ class Hold:
         return "" if self._paths else self._release()
 
     def end(self) -> Ended:
-        """The block's end decides: an echo keeps its text, anything else is shown in full."""
+        """End the block: an echo stays withheld, any other text is released in full."""
         self._settle()
         echo = next((whole for path in self._paths if (whole := path.ended()) is not None), None)
         self._paths = []
@@ -99,7 +99,7 @@ class Hold:
         return text
 
     def _take(self, char: str) -> None:
-        if joins(char) and self._marks < RUN:
+        if may_join_previous(char) and self._marks < MAX_JOINING_RUN:
             self._piece += char
             self._marks += 1
             return
@@ -108,7 +108,7 @@ class Hold:
         if char in "`~" or char.isspace():  # nothing composes with these
             self._step(char)
         else:
-            self._piece, self._marks = char, int(joins(char))
+            self._piece, self._marks = char, int(may_join_previous(char))
 
     def _settle(self) -> None:
         piece, self._piece, self._marks = self._piece, "", 0

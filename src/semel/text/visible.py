@@ -1,8 +1,8 @@
-"""Text of agents and strangers where a person reads it: every character is seen, and none commands the reader's screen.
+"""Make untrusted text safe to display: control characters are shown as visible stand-ins.
 
-A control character could move a terminal's cursor, forge a line or vanish in a browser; a bidirectional override
-could turn the order of what stands beside it. Each is shown as a stand-in, never dropped (Law 8): what is stored stays
-as it was said. Marks of direction (U+200E, U+200F, U+061C) stay: Hebrew and Arabic are written with them.
+A control character could move a terminal's cursor, forge a line or vanish in a browser; a bidirectional override could
+reorder the text next to it. Each is replaced by a stand-in for display, never dropped (Law 8); stored text does not
+change. Direction marks (U+200E, U+200F, U+061C) stay, because Hebrew and Arabic need them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _REPLACEMENT = "\ufffd"
 
 
 def visible(text: str) -> str:
-    """Control characters as pictures, bidirectional overrides by their number. Line breaks and tabs stay; CR LF is one
-    line break."""
+    """Replace control characters by control pictures, and bidirectional overrides by their code points. Line breaks and
+    tabs stay; CR LF becomes LF."""
     return text if text.isprintable() else _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
 
 
 def visible_within(text: str, fits: bool) -> str:
-    """The same; if that would be too long (`fits` is false), each becomes one U+FFFD, so the text gets no longer."""
+    """Like `visible`, but if `fits` is false, one U+FFFD replaces each such character, so the text does not grow."""
     return visible(text) if fits else _CONTROL.sub(_REPLACEMENT, text.replace("\r\n", "\n"))
 
 

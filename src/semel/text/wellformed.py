@@ -1,4 +1,4 @@
-"""Text that can be stored: whatever comes from outside is made well-formed before it is a row."""
+"""Make text from outside well-formed before it is stored."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from semel.text.shorten import shorten_to_line
 
-NAME = 200
-"""The most characters of a person's or a place's name."""
-WHY = 400
-"""The most characters of a reason that somebody else gave."""
+MAX_NAME_CHARS = 200
+"""The maximum length of the name of a person or chat, in characters."""
+MAX_REASON_CHARS = 400
+"""The maximum length of an error text from outside, in characters."""
 
 
 def scrub(value: Any) -> Any:
-    """A text, or JSON with texts in it, without lone surrogates: U+FFFD stands for each.
+    """Replace lone surrogates by U+FFFD in a text, or in all texts of a JSON value.
 
-    Half of an emoji (a program that cuts inside one, a file name that is no UTF-8) has no UTF-8 form. Nothing is
-    refused for it. Tuples become lists. Raises RecursionError for nesting without end.
+    A lone surrogate (from a program that cuts an emoji in half, or a file name that is not UTF-8) has no UTF-8 form.
+    The value is repaired, not refused. Tuples become lists. Raises RecursionError if the value is nested too deeply.
     """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -29,6 +29,6 @@ def scrub(value: Any) -> Any:
 
 
 def one_line(text: str, most: int) -> str:
-    """On one line, without what cannot be seen, of at most so many characters."""
+    """The text on one line, without unprintable characters, shortened to `most` characters."""
     shown = "".join(sign if sign.isprintable() else " " for sign in scrub(text[: 16 * most]))
     return shorten_to_line(shown, most)

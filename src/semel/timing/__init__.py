@@ -1,1 +1,1 @@
-"""Pure calculations with time: schedules, wall times, pauses between attempts. No clock."""
+"""Pure calculations with time: schedules, wall times and durations. They never read a clock."""

@@ -1,17 +1,18 @@
-"""When something is due: cron, interval and one-shot, as arithmetic.
+"""Schedules: compute when a cron expression, an interval or a one-shot is due, and what to do about missed firings.
 
-Instants, wall times and zones: `semel.timing.walltime`.
+Instants, wall times and zones are defined in `semel.timing.walltime`.
 
-Where the zone's clock is set (daylight saving), a cron time of day keeps its meaning:
+When daylight saving time begins or ends, a cron time of day keeps its meaning:
 
-- A wall time that does not exist fires at the first instant after the gap. Several of them fire once there.
+- A wall time that does not exist fires at the first instant after the gap. Several such times fire once there.
 - A wall time that occurs twice fires at its first occurrence only.
-- A cron that fires in every hour of the day (`*/5 * * * *`, `30 * * * *`) is no time of day but a rhythm: it
-  follows the clock as it goes, through both passes of an hour that occurs twice, and a gap adds nothing.
+- A cron that fires in every hour of the day (`*/5 * * * *`, `30 * * * *`) is not a time of day but a *rhythm*: it fires
+  in both passes of an hour that occurs twice, and a gap adds no firing.
 
-Cron has five fields, `minute hour day-of-month month day-of-week`: `*`, numbers, names (`MON`, `JAN`), ranges,
-lists and steps; Sunday is 0 or 7. Where both days are told (neither begins with `*`), either suffices, as in
-every cron since Vixie's. `@hourly @daily @midnight @weekly @monthly @yearly @annually` are understood.
+A cron expression has five fields, `minute hour day-of-month month day-of-week`, with `*`, numbers, names (`MON`,
+`JAN`), ranges, lists and steps; Sunday is 0 or 7. If both day fields are restricted (neither begins with `*`), a day
+that matches either one counts, as in every cron since Vixie's. `@hourly @daily @midnight @weekly @monthly @yearly
+@annually` are supported.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from semel.timing.durations import parse_duration
-from semel.timing.walltime import DAY, BadSchedule, Offset, civil, first_at, occurrences, read_moment
+from semel.timing.walltime import DAY, BadSchedule, Offset, date_of_day, first_at, occurrences, read_moment
 
 Form = Literal["cron", "at", "every"]
 
-YEARS = 8  # between two 29ths of February at most, over a century that is no leap year
+MAX_YEARS_AHEAD = 8  # the longest gap between two 29ths of February (1896 to 1904)
 MAX_EVERY = 366 * DAY
 
 FIELDS = (
@@ -35,7 +36,7 @@ FIELDS = (
     ("month", 1, 12, ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")),
     ("day of week", 0, 7, ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")),
 )
-SHORT = {
+CRON_SHORTCUTS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
     "@midnight": "0 0 * * *",
@@ -52,23 +53,23 @@ _MOST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @dataclass(frozen=True)
 class Cron:
-    """A cron expression, read."""
+    """A parsed cron expression."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]  # 0 is Sunday
-    either: bool  # both kinds of days are told: either suffices
+    either: bool  # both day fields are restricted: a day that matches one of them is enough
 
     @property
     def rhythm(self) -> bool:
-        """It fires in every hour of the day."""
+        """Whether it fires in every hour of the day."""
         return len(self.hours) == 24
 
     def on(self, day: int) -> bool:
         """Whether it fires on this day (days since the epoch)."""
-        _, month, date = civil(day)
+        _, month, date = date_of_day(day)
         if month not in self.months:
             return False
         by_date, by_week = date in self.days, (day + 4) % 7 in self.weekdays
@@ -76,13 +77,13 @@ class Cron:
 
 
 def read_cron(text: str) -> Cron:
-    """Read a cron expression. Raises BadSchedule."""
-    plain = SHORT.get(text.strip().lower(), text)
+    """Parse a cron expression. Raises BadSchedule."""
+    plain = CRON_SHORTCUTS.get(text.strip().lower(), text)
     fields = plain.split()
     if len(fields) != 5:
         raise BadSchedule(
             f"{text!r} is no cron expression: write 5 fields, minute hour day-of-month month day-of-week, like "
-            f'"30 7 * * MON-FRI", or one of {", ".join(SHORT)}'
+            f'"30 7 * * MON-FRI", or one of {", ".join(CRON_SHORTCUTS)}'
         )
     sets = [_field(told, *what) for told, what in zip(fields, FIELDS, strict=True)]
     days, months, weekdays = sets[2], sets[3], frozenset(n % 7 for n in sets[4])
@@ -126,7 +127,7 @@ def _wrong(one: str, name: str, rule: str) -> BadSchedule:
 
 
 def next_cron(cron: Cron, zone: Offset, after: int) -> int | None:
-    """The first instant after `after` at which it fires; None: not within the next years."""
+    """The first instant later than `after` at which the cron fires; None if it does not within about eight years."""
     if not cron.rhythm:
         return _first(cron, after + zone(after), lambda wall: first_at(zone, wall), after)
     # A rhythm fires at every occurrence of its times: at the first ones, or at the second, whichever comes sooner.
@@ -147,7 +148,7 @@ def _first(cron: Cron, wall: int, instant: Callable[[int], int | None], after: i
 def _walls(cron: Cron, after: int) -> Iterator[int]:
     """The wall times of a cron that are later than `after`, in order."""
     today = after // DAY
-    for day in range(today, today + YEARS * 366 + 2):
+    for day in range(today, today + MAX_YEARS_AHEAD * 366 + 2):
         if not cron.on(day):
             continue
         for hour in cron.hours:
@@ -160,7 +161,7 @@ def _walls(cron: Cron, after: int) -> Iterator[int]:
 
 
 def read_every(text: str) -> int:
-    """An interval in seconds: "90s", "10m", "2h", "1d", "1w", or a number of seconds. Raises BadSchedule."""
+    """Parse an interval ("90s", "10m", "2h", "1d", "1w", or a number of seconds) into seconds. Raises BadSchedule."""
     seconds = parse_duration(text)
     if seconds is None or not seconds.is_integer() or not 1 <= seconds <= MAX_EVERY:
         raise BadSchedule(f'{text!r} is no interval: write it like "90s", "10m", "2h" or "1d", at most 366 days')
@@ -172,7 +173,7 @@ def read_every(text: str) -> int:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When something is due. An interval counts from `anchor`, the instant the schedule was made at."""
+    """A parsed schedule. An interval counts from `anchor`, the instant at which the schedule was created."""
 
     form: Form
     zone: Offset
@@ -182,7 +183,7 @@ class Schedule:
     anchor: int = 0
 
     def next(self, after: int) -> int | None:
-        """The first instant later than `after` at which it is due; None: never again."""
+        """The first instant later than `after` at which the schedule is due; None if there is none."""
         if self.form == "at":
             return self.moment if self.moment > after else None
         if self.form == "every":
@@ -192,7 +193,7 @@ class Schedule:
 
 
 def read(form: Form, spec: str, zone: Offset, anchor: int = 0) -> Schedule:
-    """Read what a person wrote. Raises BadSchedule."""
+    """Parse the `spec` that a person wrote. Raises BadSchedule."""
     if form == "cron":
         return Schedule(form, zone, cron=read_cron(spec), anchor=anchor)
     if form == "at":
@@ -201,9 +202,9 @@ def read(form: Form, spec: str, zone: Offset, anchor: int = 0) -> Schedule:
 
 
 def newest(schedule: Schedule, since: int, until: int, most: int) -> tuple[list[int], bool]:
-    """The newest due instants from `since` to `until`, both included, at most `most`; and whether there are more.
+    """Return (the newest due instants from `since` to `until` inclusive, at most `most`; whether there are more).
 
-    The cost depends on `most`, not on how long ago `since` is: a gateway may have been down for years.
+    The cost depends on `most`, not on the length of the period: a gateway may have been down for years.
     """
     span = most * 60
     while True:
@@ -212,7 +213,7 @@ def newest(schedule: Schedule, since: int, until: int, most: int) -> tuple[list[
         if start == since or len(found) > most:
             break
         span *= 4
-    while len(found) > 4 * most:  # denser than once a minute: the rest of it lies nearer to `until`
+    while len(found) > 4 * most:  # the schedule fires more than once a minute: only look nearer to `until`
         start = (start + until) // 2
         found = list(_between(schedule, start, until, 4 * most))
     return found[-most:], len(found) > most or start > since
@@ -232,29 +233,29 @@ def _between(schedule: Schedule, since: int, until: int, most: int) -> Iterator[
 Downtime = Literal["skip", "once", "all"]
 LATE = 60
 """Seconds after which a firing counts as missed: the gateway was down, or the machine slept."""
-MADE_UP = 100
-"""The most firings that `all` makes up for, the newest ones."""
+MAX_MADE_UP_FIRINGS = 100
+"""The maximum number of missed firings that the policy `all` makes up for: the newest ones."""
 
 
 @dataclass(frozen=True)
 class Firings:
-    """What to fire now. `missed` is how many others are given up, `more` whether it was more than that."""
+    """The firings to run now. `missed`: how many others are skipped. `more`: even more were due than were counted."""
 
     fire: tuple[int, ...]
     missed: int = 0
     more: bool = False
-    doubtful: bool = False  # those may have fired before the ledger was put back
+    doubtful: bool = False  # the missed firings may have run before the ledger was restored from a backup
 
 
 def doubtful(schedule: Schedule, due: int, until: int) -> Firings:
-    """What was due before the ledger was put back may have fired: nothing is fired on a guess (Law 14)."""
-    found, more = newest(schedule, due, until, MADE_UP)
+    """Firings due before the ledger was restored from a backup: they may have run already, so none runs (Law 14)."""
+    found, more = newest(schedule, due, until, MAX_MADE_UP_FIRINGS)
     return Firings((), len(found), more, doubtful=True)
 
 
-def due_now(schedule: Schedule, due: int, now: int, downtime: Downtime) -> Firings:
-    """What of the firings from `due` to `now` is fired, by the policy for down-time."""
-    found, more = newest(schedule, due, now, MADE_UP)
+def decide_firings(schedule: Schedule, due: int, now: int, downtime: Downtime) -> Firings:
+    """Choose which of the firings from `due` to `now` to run, by the policy for downtime."""
+    found, more = newest(schedule, due, now, MAX_MADE_UP_FIRINGS)
     if not found:
         return Firings(())
     if downtime == "all":

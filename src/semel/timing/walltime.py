@@ -1,8 +1,8 @@
-"""Wall times and instants: what a clock in some zone shows, and when that is.
+"""Conversion between instants and the wall times of a zone.
 
-Instants are whole seconds since the Unix epoch. A *wall* time is what the zone's clock shows, written as the
-seconds it would be if it were UTC. A zone is a function: offset east of UTC, in seconds, at an instant; the shell
-makes it of the tz database, so that nothing here reads files.
+An instant is a whole number of seconds since the Unix epoch. A *wall* time is what the zone's clock shows, encoded as
+the instant at which a UTC clock shows the same. A zone is a function from an instant to its offset east of UTC in
+seconds. The caller builds it from the tz database, so that this module reads no files.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ class BadSchedule(ValueError):
 
 
 def occurrences(zone: Offset, wall: int) -> tuple[int, ...]:
-    """The instants at which the zone's clock shows this wall time: none in a gap, two in a fold."""
+    """The instants at which the zone's clock shows this wall time: none in a gap, two in an overlap."""
     found = {wall - offset for offset in (zone(wall - DAY), zone(wall + DAY))}
     return tuple(sorted(at for at in found if at + zone(at) == wall))
 
 
 def first_at(zone: Offset, wall: int) -> int:
-    """The instant a wall time means: its first occurrence, or the end of the gap it lies in."""
+    """The instant that a wall time denotes: its first occurrence, or the end of the gap in which it lies."""
     found = occurrences(zone, wall)
     if found:
         return found[0]
     before, low, high = zone(wall - DAY), wall - DAY, wall + DAY
-    while high - low > 1:  # the clock was set between low and high: find the instant
+    while high - low > 1:  # bisect for the instant at which the offset changed
         middle = (low + high) // 2
         low, high = (middle, high) if zone(middle) == before else (low, middle)
     return high
 
 
-def civil(day: int) -> tuple[int, int, int]:
+def date_of_day(day: int) -> tuple[int, int, int]:
     """(year, month, day of month) of a day since 1970-01-01, in the Gregorian calendar."""
     # Years are counted from March on, so that a leap day is the last of its year; eras of 400 years repeat.
     era, rest = divmod(day + 719_468, 146_097)
@@ -48,7 +48,7 @@ def civil(day: int) -> tuple[int, int, int]:
 
 
 def day_of(year: int, month: int, date: int) -> int:
-    """The inverse of `civil`."""
+    """The inverse of `date_of_day`."""
     early = month <= 2
     era, rest = divmod(year - early, 400)
     of_year = (153 * (month + 9 if early else month - 3) + 2) // 5 + date - 1
@@ -56,9 +56,9 @@ def day_of(year: int, month: int, date: int) -> int:
 
 
 def iso(at: int) -> str:
-    """An instant in UTC: 2026-03-29T01:00:00Z. The key of a firing."""
+    """Format an instant in UTC, like 2026-03-29T01:00:00Z. A firing's event key has this form."""
     day, second = divmod(at, DAY)
-    year, month, date = civil(day)
+    year, month, date = date_of_day(day)
     return f"{year:04}-{month:02}-{date:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
 
 
@@ -68,7 +68,7 @@ _MOMENT = re.compile(
 
 
 def read_moment(text: str, zone: Offset) -> int:
-    """A date and time (RFC 3339, or without its offset: then in the zone) as an instant. Raises BadSchedule."""
+    """Parse a date and time (RFC 3339; without an offset, it is in `zone`) into an instant. Raises BadSchedule."""
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
         raise BadSchedule(f'{text!r} is no date and time: write it like "2026-03-29 07:30" or "2026-03-29T07:30:00Z"')
@@ -76,7 +76,7 @@ def read_moment(text: str, zone: Offset) -> int:
     second = int(found[6] or 0)
     fits = year >= 1 and 1 <= month <= 12 and hour < 24 and minute < 60 and second < 60
     day = day_of(year, month, date) if fits else 0
-    if not fits or civil(day) != (year, month, date):
+    if not fits or date_of_day(day) != (year, month, date):
         raise BadSchedule(f"{text!r} is a date or time that no calendar has")
     wall = day * DAY + hour * 3600 + minute * 60 + second
     if found[7] is None:
@@ -88,9 +88,9 @@ def read_moment(text: str, zone: Offset) -> int:
 
 
 def active(zone: Offset, at: int, hours: tuple[int, int] | None) -> int:
-    """The first instant from `at` on whose wall time lies in the active hours, [from, to) in minutes of the day.
+    """The first instant at or after `at` whose wall time is within the active hours.
 
-    Hours may go over midnight (22:00 to 06:00).
+    `hours`: [from, to) in minutes of the day; they may span midnight (22:00 to 06:00). None: always active.
     """
     if hours is None or hours[0] == hours[1]:
         return at
@@ -105,7 +105,7 @@ def active(zone: Offset, at: int, hours: tuple[int, int] | None) -> int:
 
 
 def read_hours(text: str) -> tuple[int, int]:
-    """ "08:00-22:00" as minutes of the day. Raises BadSchedule."""
+    """Parse hours like "08:00-22:00" into (from, to) in minutes of the day. Raises BadSchedule."""
     found = re.fullmatch(r"(\d\d?):(\d\d)\s*-\s*(\d\d?):(\d\d)", text.strip(), re.ASCII)
     numbers = [int(n) for n in found.groups()] if found else []
     low, high = (numbers[0] * 60 + numbers[1], numbers[2] * 60 + numbers[3]) if numbers else (0, 0)

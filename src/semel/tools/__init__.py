@@ -1,5 +1,13 @@
-"""What an agent may do mid-turn. `python -m semel.tools` is its MCP server: one small process per live agent.
+"""Semel's tools for agents (send_message and the others) and the MCP server that offers them.
 
-Nothing here imports more than it needs: this process is started with every agent
-(docs/decisions/mcp-process.md).
+`python -m semel.tools` is that server: one small process per live agent. It forwards each call over a unix socket to
+the gateway, which does the work. Because it starts with every agent, it imports only the standard library and a few
+modules of this package (docs/decisions/mcp-process.md).
+
+    catalogue            the tools' names, descriptions and schemas, as the model reads them
+    protocol, process    MCP without I/O; the event loop around it
+    rpc_client, words    the connection to the gateway; the gateway's outcome as text for the model
+    inside               the same tools for an agent inside the gateway, without the socket
+    address, sockets, owned    find the gateway, and check that its address and files are not another user's
+    exec                 `semel exec` and background jobs
 """

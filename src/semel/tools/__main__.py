@@ -1,7 +1,7 @@
-"""`python -m semel.tools`: an agent's MCP server over stdio. Started by the agent, as the gateway told it to.
+"""`python -m semel.tools`: an agent's MCP server over stdio. The agent starts it, as the gateway asked in session/new.
 
 Environment: SEMEL_SOCKET, the gateway's unix socket; SEMEL_TOKEN, the spawn's fencing token (Law 10);
-SEMEL_PATIENCE, seconds a call waits for the gateway (default 50).
+SEMEL_PATIENCE, how many seconds a call waits for the gateway (default 50).
 """
 
 from __future__ import annotations
@@ -11,33 +11,35 @@ import os
 import signal
 import sys
 
-from semel.tools.process import PATIENCE, Process
-from semel.tools.rpc_client import Link
+from semel.tools.process import CALL_TIMEOUT_S, Process
+from semel.tools.rpc_client import GatewayLink
 
 
 def main() -> int:
-    """Exit codes: 0 the agent closed us or is gone, 2 wrong environment."""
+    """Serve until the agent closes stdin or is gone (exit code 0); exit code 2 for a wrong environment."""
     path, token = os.environ.get("SEMEL_SOCKET"), os.environ.get("SEMEL_TOKEN")
     if not path or not token:
-        return _wrong("SEMEL_SOCKET and SEMEL_TOKEN are not set; the gateway sets them for the agents it starts")
+        return _report_usage_error(
+            "SEMEL_SOCKET and SEMEL_TOKEN are not set; the gateway sets them for the agents it starts"
+        )
     try:
-        patience = float(os.environ.get("SEMEL_PATIENCE") or PATIENCE)
+        patience = float(os.environ.get("SEMEL_PATIENCE") or CALL_TIMEOUT_S)
     except ValueError:
-        return _wrong("SEMEL_PATIENCE must be a number of seconds")
+        return _report_usage_error("SEMEL_PATIENCE must be a number of seconds")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches the whole terminal group; no traceback
     try:
         source, sink = os.dup(0), os.dup(1)
         os.dup2(2, 1)  # whatever prints by mistake goes to stderr and cannot break the protocol
     except OSError:
-        return _wrong("stdin, stdout and stderr must be open; this is a server that an agent starts")
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError), contextlib.closing(Link(path)) as link:
-        Process(link, token, source=source, sink=sink, parent=_parent(), patience=patience).run()
+        return _report_usage_error("stdin, stdout and stderr must be open; this is a server that an agent starts")
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError), contextlib.closing(GatewayLink(path)) as link:
+        Process(link, token, source=source, sink=sink, parent=_open_parent_pidfd(), patience=patience).run()
     return 0
 
 
-def _parent() -> int | None:
-    """A descriptor that becomes ready when our parent ends (Linux 5.3: pidfd_open(2)); elsewhere the end of
-    stdin must do."""
+def _open_parent_pidfd() -> int | None:
+    """A descriptor that becomes readable when our parent exits (pidfd_open(2), Linux 5.3). `None` if there is none;
+    then only the end of stdin shows that the agent is gone."""
     pid = os.getppid()
     if pid <= 1 or not hasattr(os, "pidfd_open"):
         return None
@@ -48,7 +50,7 @@ def _parent() -> int | None:
     return fd if os.getppid() == pid else None
 
 
-def _wrong(what: str) -> int:
+def _report_usage_error(what: str) -> int:
     sys.stderr.write(f"semel.tools: {what}\n")
     return 2
 

@@ -1,8 +1,8 @@
-"""Where the gateway of a data directory answers, and the token that opens it: files that only the owner can read.
+"""Find the gateway of a data directory: its URL and the owner's token, read from files that only the owner can write.
 
-A gateway that was killed leaves its address behind, and any user of the machine can listen there next. So nothing is
-sent over a connection on this machine before it is known that it does not lead to a process of another user, as far as
-the system tells (`sockets.py`).
+A gateway that was killed leaves its address file behind, and any other user of the machine can listen on that port
+next. So before the first byte is sent over a local connection, the httpx hooks below check that the process at the
+other end is not another user's, as far as the system reports it (`sockets.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from semel.tools import owned, sockets
 
 GATEWAY_FILE = "gateway.json"  # {"url", "pid"}, in the data directory while the gateway runs
-CONNECTED = "connection.connect_tcp.complete"  # what httpx's `trace` calls the moment before the first byte is sent
+CONNECTED_EVENT = "connection.connect_tcp.complete"  # httpx `trace` event: connected, nothing sent yet
 
 
 class NoGateway(Exception):
@@ -26,7 +26,7 @@ class NoGateway(Exception):
 
 
 class AnotherUsers(NoGateway):
-    """What answers, or what tells where a gateway answers, may be another user's. Nothing was sent to it."""
+    """The process at the gateway's address, or the address file, may be another user's. Nothing was sent."""
 
     def __init__(self, why: str):
         Exception.__init__(self, why)
@@ -39,10 +39,10 @@ class Address:
 
     @classmethod
     def of(cls, data_dir: Path) -> Address:
-        """Where the gateway of a data directory listens. Raises NoGateway where none is, or none any more;
-        AnotherUsers where others could have written what is there."""
+        """Read the address of a data directory's gateway. Raises NoGateway if there is none, or AnotherUsers if other
+        users could have written the files. The gateway may be gone: the address of a killed one remains."""
         try:
-            owned.folder(data_dir, link=True)
+            owned.check_directory(data_dir, link=True)
             told = json.loads(owned.read(data_dir / GATEWAY_FILE))
             token = owned.read(data_dir / "owner.token", link=True).decode().strip()
             return cls(str(told["url"]).rstrip("/"), token)
@@ -52,13 +52,13 @@ class Address:
             raise NoGateway(data_dir) from None
 
 
-# ---------------------------------------------------------------- who is there
+# ---------------------------------------------------------------- checking the other end
 
 
 def look(event: str, info: dict[str, Any]) -> None:
-    """A `trace` of httpx's: where a connection leads to another user's process, it is closed unused. Raises
+    """An httpx `trace` callback. Closes a connection to another user's process before it is used; raises
     AnotherUsers."""
-    if event == CONNECTED:
+    if event == CONNECTED_EVENT:
         try:
             check(info["return_value"].get_extra_info("socket"))
         except AnotherUsers:
@@ -67,8 +67,8 @@ def look(event: str, info: dict[str, Any]) -> None:
 
 
 async def look_async(event: str, info: dict[str, Any]) -> None:
-    """The same for a client of asyncio's."""
-    if event == CONNECTED:
+    """The same for an async client."""
+    if event == CONNECTED_EVENT:
         try:
             check(info["return_value"].get_extra_info("socket"))
         except AnotherUsers:
@@ -77,9 +77,9 @@ async def look_async(event: str, info: dict[str, Any]) -> None:
 
 
 def check(sock: Any) -> None:
-    """Whether a connection of ours may lead to our gateway. Raises AnotherUsers."""
-    user = sockets.answering(sock)
-    if user is not None and user not in owned.trusted():
+    """Check that a connected socket does not lead to another user's process. Raises AnotherUsers."""
+    user = sockets.find_peer_uid(sock)
+    if user is not None and user not in owned.trusted_uids():
         host, port = sock.getpeername()[:2]
         raise AnotherUsers(
             f"another user of this machine ({owned.named(user)}) listens at port {port} of {host}, where your gateway "

@@ -1,8 +1,7 @@
-"""The tools, in the words a model reads. Part of the product: a model does what these sentences let it
-believe.
+"""The tools' names, descriptions and argument schemas, as the model reads them.
 
-They must keep it from two mistakes: saying its closing text twice, and sending again what was already said
-(Law 5).
+The wording is part of the product: it must keep a model from two mistakes, repeating its closing text and sending
+again what was already said (Law 5). `check` validates a call's arguments before the gateway sees it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ LIST: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 
 
 class Tool(NamedTuple):
-    """One tool. `also`: other names that models use for an argument, taken without being advertised."""
+    """One tool. `also`: unadvertised aliases, (alias, argument), for names that models use by mistake."""
 
     name: str
     title: str
@@ -24,11 +23,12 @@ class Tool(NamedTuple):
     arguments: dict[str, tuple[Json, str]]  # name: (JSON Schema, description)
     required: tuple[str, ...]
     also: tuple[tuple[str, str], ...] = ()
-    dangerous: bool = False  # it can do anything: agents should ask a person as they do for their own shell
+    dangerous: bool = False  # can run anything: agents should ask a person, as for their own shell
 
 
 class Greeting(NamedTuple):
-    """What the gateway said about this agent's session. `names`: destinations besides home."""
+    """The gateway's answer to `hello`: whether the session has a home, the names of its other destinations, and
+    instructions for the model."""
 
     home: bool = True
     names: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ INSTRUCTIONS = (
     "person has it."
 )
 
-TO = "Where to. Leave it out to reach the person you are talking with."
+TO_DESCRIPTION = "Where to. Leave it out to reach the person you are talking with."
 
 TOOLS = (
     Tool(
@@ -57,7 +57,7 @@ TOOLS = (
         "Answers: 'sent' = it is recorded and on its way. 'already said' = the person has exactly this from "
         "you already; all is well. In both cases do not send it again. 'refused' = nothing was sent, and "
         "why. A second call with the same text, made on purpose, is a second message.",
-        {"text": (TEXT, "The message, in Markdown, exactly as it should be read."), "to": (TEXT, TO)},
+        {"text": (TEXT, "The message, in Markdown, exactly as it should be read."), "to": (TEXT, TO_DESCRIPTION)},
         ("text",),
     ),
     Tool(
@@ -69,7 +69,7 @@ TOOLS = (
         {
             "path": (TEXT, "The file: relative to the workspace, or an absolute path inside it."),
             "text": (TEXT, "What to say with it."),
-            "to": (TEXT, TO),
+            "to": (TEXT, TO_DESCRIPTION),
         },
         ("path",),
         (("caption", "text"),),
@@ -175,18 +175,18 @@ TOOLS = (
     ),
 )
 
-BY_NAME = {tool.name: tool for tool in TOOLS}
+TOOLS_BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
-def listing(greeting: Greeting) -> list[Json]:
-    """The tools as MCP's tools/list has them (schema of `Tool`, 2024-11-05 to 2026-07-28)."""
-    return [_listed(tool, greeting) for tool in TOOLS]
+def list_tools(greeting: Greeting) -> list[Json]:
+    """The tools in the format of MCP's tools/list (`Tool` in the schemas 2024-11-05 to 2026-07-28)."""
+    return [_describe_tool(tool, greeting) for tool in TOOLS]
 
 
-def _listed(tool: Tool, greeting: Greeting) -> Json:
+def _describe_tool(tool: Tool, greeting: Greeting) -> Json:
     properties = {name: {**schema, "description": words} for name, (schema, words) in tool.arguments.items()}
     if "to" in properties:
-        properties["to"]["description"] = _where(greeting)
+        properties["to"]["description"] = _describe_destinations(greeting)
     return {
         "name": tool.name,
         "description": tool.description,
@@ -196,8 +196,8 @@ def _listed(tool: Tool, greeting: Greeting) -> Json:
             "required": list(tool.required),
             "additionalProperties": False,
         },
-        # Most are not read-only, undo nothing, and reach only the destinations their owner allowed: some agents
-        # ask a person, or a second model, before each call of a tool that does not say so.
+        # Some agents ask a person, or a second model, before each call of a tool without such hints. Most tools here
+        # destroy nothing and reach only destinations that the owner allowed.
         "annotations": {
             "title": tool.title,
             "readOnlyHint": False,
@@ -208,16 +208,16 @@ def _listed(tool: Tool, greeting: Greeting) -> Json:
     }
 
 
-def _where(greeting: Greeting) -> str:
+def _describe_destinations(greeting: Greeting) -> str:
     names = ", ".join(greeting.names)
     if not greeting.home:
         return f"Where to; needed, as this session has no home. One of: {names}." if names else "No destination."
-    return f"{TO} Otherwise one of: {names}." if names else TO
+    return f"{TO_DESCRIPTION} Otherwise one of: {names}." if names else TO_DESCRIPTION
 
 
 def check(name: str, given: Json) -> Json | str:
-    """The arguments as the gateway gets them, or a sentence that tells the model what to change."""
-    tool = BY_NAME[name]
+    """Validate a call's arguments and resolve aliases; returns them, or a sentence that says what is wrong."""
+    tool = TOOLS_BY_NAME[name]
     wanted: Json = {}
     also = dict(tool.also)
     for key, value in given.items():
@@ -226,7 +226,7 @@ def check(name: str, given: Json) -> Json | str:
             return f"{name} has no argument {key!r}. It takes: {', '.join(tool.arguments)}. Nothing was done."
         if value is None or (key not in tool.required and value == ""):
             continue  # models write null or "" for what they leave out
-        value = _fitting(tool.arguments[key][0], value)
+        value = _coerce_value(tool.arguments[key][0], value)
         if value is None:
             return f"{name}: {key!r} must be {_kind(tool.arguments[key][0])}. Nothing was done."
         wanted[key] = value
@@ -235,9 +235,9 @@ def check(name: str, given: Json) -> Json | str:
     return wanted
 
 
-def _fitting(schema: Json, value: Any) -> str | list[str] | None:
-    """The value as the schema wants it; None if it cannot be read so. Numbers pass as text: ids look like
-    them."""
+def _coerce_value(schema: Json, value: Any) -> str | list[str] | None:
+    """Convert a value to the schema's type; `None` if that is impossible. A number becomes text, because models write
+    ids as numbers."""
     if schema is LIST:
         fits = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
         return value if fits else None

@@ -1,6 +1,6 @@
-"""Semel's tools for an agent inside the gateway: the same catalogue, handler and words, without a socket between.
+"""Semel's tools for an agent inside the gateway: the same catalogue, handler and texts, without the socket.
 
-Each call has an id that is minted once and the id of the tool call it is, so that its lineage is certain (Law 10).
+Each call gets a new id and carries the id of the announced tool call, so that its turn is known for certain (Law 10).
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ from semel.gateway.tools.rpc import RpcError
 from semel.ledger.storage.errors import LedgerError
 from semel.tools import catalogue, words
 from semel.tools.catalogue import Greeting
-from semel.tools.rpc_client import Outcome, Refused
+from semel.tools.rpc_client import GatewayRefused, Outcome
 
 Json = dict[str, Any]
 Handler = Callable[[str, Json], Awaitable[Json]]
 
 
 class InsideTools:
-    """The tools of one conversation. `handler` is the gateway's; `token` the fencing token of its spawn."""
+    """The tools of one conversation (`semel.agents.model.door.Door`).
+
+    handler   the gateway's handler of tool requests
+    token     the fencing token of the conversation's spawn
+    """
 
     def __init__(self, handler: Handler, token: str) -> None:
         self.conn = os.urandom(8).hex()
@@ -32,8 +36,8 @@ class InsideTools:
         return f"<InsideTools {self.conn}>"
 
     async def greet(self) -> str:
-        """What the gateway says about this session; the instructions for the model."""
-        self._greeting = words.greeting(await self._ask("hello", {"conn": self.conn}))
+        """Ask the gateway about this session; returns the instructions for the model."""
+        self._greeting = words.parse_greeting(await self._ask("hello", {"conn": self.conn}))
         return self._greeting.instructions or catalogue.INSTRUCTIONS
 
     @property
@@ -42,11 +46,11 @@ class InsideTools:
         return self._greeting.names
 
     def listing(self) -> list[Json]:
-        """As MCP's tools/list has them."""
-        return catalogue.listing(self._greeting)
+        """The tools in the format of MCP's tools/list."""
+        return catalogue.list_tools(self._greeting)
 
     async def call(self, name: str, given: Json, tool: str) -> tuple[str, bool]:
-        """(What the model reads, whether it went well). `tool` is the announced tool call."""
+        """Call a tool; returns (text for the model, whether it succeeded). `tool`: the announced tool call's id."""
         arguments = catalogue.check(name, given)
         if isinstance(arguments, str):
             return arguments, False
@@ -55,12 +59,12 @@ class InsideTools:
         outcome = await self._ask("call", {**params, "meta": {"callId": tool}})
         if words.settled(outcome):
             await self._ask("answered", {"call": id})
-        return words.for_agent(outcome, 0.0)
+        return words.render_outcome(outcome, 0.0)
 
     async def _ask(self, method: str, params: Json) -> Outcome:
         try:
             return await self._handler(method, {"token": self._token, **params})
         except RpcError as no:
-            return Refused(no.code, str(no))
+            return GatewayRefused(no.code, str(no))
         except LedgerError as fault:
-            return Refused("internal", str(fault))
+            return GatewayRefused("internal", str(fault))

@@ -1,4 +1,8 @@
-"""Bytes in, whole lines out, in time that grows with the bytes and memory that does not."""
+"""Split a byte stream into lines, in linear time and bounded memory.
+
+A line above the limit is not kept, but its JSON-RPC id is still needed to answer it with an error, and that may follow
+megabytes of arguments. So an outline is kept instead: the outermost JSON object without its nested values.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +10,34 @@ import re
 from typing import NamedTuple
 
 LIMIT = 8 << 20
-"""Longest line in bytes, from the agent and to the gateway alike (the gateway's own bound)."""
+"""Longest line in bytes, both from the agent and to the gateway (which has the same limit)."""
 
-OUTLINE = 4096
+MAX_OUTLINE_BYTES = 4096
 """Longest outline in bytes."""
 
 
-class TooLong(NamedTuple):
-    """A line that was too long to keep. `outline`: the line as JSON, with 0 for each array or object in its outermost
-    one; nothing usable where that is too long, too."""
+class OverlongLine(NamedTuple):
+    """A line above the limit. `outline`: its JSON with 0 in place of each nested array or object; it is truncated,
+    and so not parseable, if that is too long as well."""
 
     outline: bytes
 
 
 class Lines:
-    """Collects one stream's bytes into lines."""
+    """Splits one stream into lines; an overlong line is replaced by its outline."""
 
     def __init__(self, limit: int = LIMIT):
         self._limit = limit
         self._held = bytearray()
         self._outline: _Outline | None = None  # of a line that is over the limit
 
-    def feed(self, data: bytes) -> list[bytes | TooLong]:
-        """The lines that `data` completes, without their ends."""
-        lines: list[bytes | TooLong] = []
+    def feed(self, data: bytes) -> list[bytes | OverlongLine]:
+        """The lines that `data` completes, without their newlines."""
+        lines: list[bytes | OverlongLine] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             self._take(data[start:end])
-            lines.append(bytes(self._held) if self._outline is None else TooLong(self._outline.end()))
+            lines.append(bytes(self._held) if self._outline is None else OverlongLine(self._outline.end()))
             self._held.clear()
             self._outline = None
             start = end + 1
@@ -52,27 +56,27 @@ class Lines:
             self._held += piece
 
 
-_MARK = re.compile(rb'["{}\[\]]')
+_JSON_STRUCTURE = re.compile(rb'["{}\[\]]')
 _IN_STRING = re.compile(rb'["\\]')
 
 
 class _Outline:
-    """The outermost object of a JSON text, whose id may stand behind megabytes of arguments."""
+    """Extracts the outermost object of a JSON text, fed piece by piece, with 0 for each nested value."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
         self._depth = 0
         self._quoted = False
-        self._escaped = False  # the next byte belongs to the backslash before it
+        self._escaped = False  # the previous byte was a backslash in a string
 
     def feed(self, piece: bytes) -> None:
-        at = start = 0  # what is searched, and what is not kept yet
+        at = start = 0  # where to search next; first byte not yet kept
         while at < len(piece):
             if self._escaped:
                 self._escaped = False
                 at += 1
                 continue
-            found = (_IN_STRING if self._quoted else _MARK).search(piece, at)
+            found = (_IN_STRING if self._quoted else _JSON_STRUCTURE).search(piece, at)
             if found is None:
                 break
             at = found.end()
@@ -93,7 +97,7 @@ class _Outline:
             self._keep(piece[start:])
 
     def _keep(self, piece: bytes) -> None:
-        self._kept += piece[: OUTLINE - len(self._kept)]
+        self._kept += piece[: MAX_OUTLINE_BYTES - len(self._kept)]
 
     def end(self) -> bytes:
         return bytes(self._kept)

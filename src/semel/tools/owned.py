@@ -1,7 +1,7 @@
-"""Whether a file or a directory is ours: what another user could have put there is neither believed nor changed.
+"""Check that files and directories are ours before they are trusted, against planted files of other users.
 
-Ours is what belongs to us (or to root) and what nobody else may write to. What is read is looked at by its descriptor,
-so that it is the very file that was looked at.
+A file is ours if it belongs to us or to root and nobody else may write to it. Files are checked through the open
+descriptor (fstat), so the file that is checked is the one that is read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class NotOurs(OSError):
-    """What is there may be another user's doing. The message says what to do."""
+    """The file or directory may have been put there by another user. The message says what to do."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.EPERM, why)
@@ -23,58 +23,61 @@ class NotOurs(OSError):
         return self.strerror or ""
 
 
-def trusted() -> tuple[int, int]:
-    """The users whose doing we believe: we ourselves, and root."""
+def trusted_uids() -> tuple[int, int]:
+    """The uids whose files we trust: our own and root's."""
     return os.geteuid(), 0
 
 
 def named(uid: int) -> str:
-    """A user as people know it."""
+    """A user for people: name and uid, or only the uid if it has no name."""
     try:
         return f"{pwd.getpwuid(uid).pw_name}, uid {uid}"
     except KeyError:
         return f"uid {uid}"
 
 
-def folder(path: Path, *, link: bool = False) -> None:
-    """A directory in which others change nothing. `link`: the path may be a link to it.
+def check_directory(path: Path, *, link: bool = False) -> None:
+    """Check that a directory is ours. `link`: the path may be a symbolic link to it.
 
-    Raises NotOurs, or OSError where it is none.
+    Raises NotOurs, or another OSError if it is missing or not a directory.
     """
-    found = _directory(path, link)
-    _check_owner(path, found, trusted())
+    found = _stat_directory(path, link)
+    _check_owner(path, found, trusted_uids())
     _check_mode(path, found)
 
 
-def make(path: Path, *, link: bool = False) -> None:
-    """The same, made where it is missing, of this very user, and closed to all others. Raises like `folder`."""
+def make_directory(path: Path, *, link: bool = False) -> None:
+    """Create a directory if it is missing, check that it belongs to this user (not root), and make it mode 0700.
+
+    Raises NotOurs or another OSError.
+    """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = _directory(path, link)
+    found = _stat_directory(path, link)
     _check_owner(path, found, (os.geteuid(),))
     if found.st_mode & 0o077:
         path.chmod(0o700)
 
 
 def read(path: Path, *, link: bool = False) -> bytes:
-    """What is in a regular file. Raises NotOurs, or OSError where it cannot be read."""
+    """Read a regular file that is ours. Raises NotOurs, or another OSError if it cannot be read."""
     with os.fdopen(open_file(path, link=link), "rb") as file:
         return file.read()
 
 
 def open_file(path: Path, *, link: bool = False) -> int:
-    """A descriptor of it, to read. Raises like `read`."""
+    """Open a regular file that is ours for reading; returns the descriptor. Raises NotOurs or another OSError."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if link else os.O_NOFOLLOW)
     try:
         descriptor = os.open(path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise _a_link(path) from None
+            raise _make_link_error(path) from None
         raise
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise NotOurs(f"{path} is no regular file and is not used")
-        _check_owner(path, found, trusted())
+        _check_owner(path, found, trusted_uids())
         _check_mode(path, found)
     except BaseException:
         os.close(descriptor)
@@ -82,16 +85,16 @@ def open_file(path: Path, *, link: bool = False) -> int:
     return descriptor
 
 
-def _directory(path: Path, link: bool) -> os.stat_result:
+def _stat_directory(path: Path, link: bool) -> os.stat_result:
     found = path.stat() if link else path.lstat()
     if stat.S_ISLNK(found.st_mode):
-        raise _a_link(path)
+        raise _make_link_error(path)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     return found
 
 
-def _a_link(path: Path) -> NotOurs:
+def _make_link_error(path: Path) -> NotOurs:
     return NotOurs(f"{path} is a link and is not used: put there what it leads to")
 
 

@@ -1,9 +1,9 @@
-"""The MCP process: the agent on stdin and stdout, the gateway on its socket, one loop, no thread.
+"""The MCP server's event loop: the agent on stdin and stdout, the gateway on a socket, one poll loop, no threads.
 
-For each tools/call it mints a call id before the first request to the gateway, and every repeat of that
-request carries the same one: a gateway that restarts in between answers with the first outcome (house: "Tools
-an agent gets over MCP"). When an answer has been written to the agent, the gateway is told so: a call that
-was never answered is the only kind that a later process of the same turn may be repeating.
+Each tools/call gets a call id (an idempotency key) before the first request to the gateway, and every repeat of the
+request carries the same id, so a gateway that restarted in between answers with the first outcome. After an answer is
+written to the agent, the gateway is informed ("answered"): only a call that was never answered may be repeated by a
+later server process of the same turn.
 """
 
 from __future__ import annotations
@@ -19,43 +19,48 @@ from semel.tools import protocol, words
 from semel.tools.catalogue import Greeting, Json
 from semel.tools.lines import Lines
 from semel.tools.protocol import Call, Cancel, Id, Reply
-from semel.tools.rpc_client import Link, Outcome, Refused
+from semel.tools.rpc_client import GatewayLink, GatewayRefused, Outcome
 
-PATIENCE = 50.0
-"""Seconds a call waits for the gateway: less than the minute after which several agents give a call up."""
+CALL_TIMEOUT_S = 50.0
+"""Seconds a call waits for the gateway: less than the minute after which several agents abandon a call."""
 
-GREETING = 2.0
-"""Seconds the agent's first request waits for the gateway to describe the session."""
+GREETING_TIMEOUT_S = 2.0
+"""Seconds the agent's first request waits for the gateway's `hello`, which describes the session."""
 
-LAST = 1.0
-"""Seconds for answers that are on their way when the agent closes stdin."""
+SHUTDOWN_TIMEOUT_S = 1.0
+"""Seconds to finish open calls after the agent has closed stdin."""
 
-AT_ONCE = 256
-"""Calls open at a time; past that stdin waits unread."""
+MAX_OPEN_CALLS = 256
+"""Maximum number of open calls; while it is reached, stdin is not read."""
 
-CHUNK = 1 << 16
+CHUNK_BYTES = 1 << 16
 
 
 class Process:
-    """One MCP connection, from start to the end of stdin."""
+    """One MCP connection, from start to the end of stdin.
 
-    def __init__(self, link: Link, token: str, *, source: int, sink: int, parent: int | None, patience: float):
+    source, sink   the descriptors of the agent's pipes
+    parent         a pidfd of the agent, or `None`
+    patience       seconds a call waits for the gateway
+    """
+
+    def __init__(self, link: GatewayLink, token: str, *, source: int, sink: int, parent: int | None, patience: float):
         self.conn = os.urandom(8).hex()
         self._link = link
         self._token = token
         self._source = source
-        self._sink = _Sink(sink)
+        self._sink = _StdoutQueue(sink)
         self._parent = parent  # a pidfd
         self._patience = patience
         self._lines = Lines()
         self._greeting: Greeting | None = None
-        self._open: dict[Id, int] = {}  # JSON-RPC id: the link's number of its call
-        self._end: float | None = None  # when to leave, once stdin has ended
+        self._open: dict[Id, int] = {}  # JSON-RPC id -> number of the request on the link
+        self._end: float | None = None  # when to exit, after stdin has ended (monotonic)
 
     def run(self) -> None:
-        """Serve until the agent has closed stdin, or is gone. Raises BrokenPipeError if it reads no more."""
+        """Serve until the agent closes stdin or exits. Raises BrokenPipeError if it has closed our stdout."""
         hello = {"token": self._token, "conn": self.conn}
-        self._link.ask("hello", hello, min(GREETING, self._patience), self._greeted)
+        self._link.ask("hello", hello, min(GREETING_TIMEOUT_S, self._patience), self._greeted)
         while not self._finished():
             ready = self._wait()
             if self._parent in ready:
@@ -74,10 +79,10 @@ class Process:
         return time.monotonic() >= self._end or not (self._sink.waiting or self._link.open)
 
     def _wait(self) -> set[int]:
-        """Sleep until something can be done; returns the descriptors that are ready."""
+        """Poll until a descriptor is ready or a timer is due; returns the ready descriptors."""
         poll = select.poll()
-        # Until the session is described, the agent's requests stay where they are: in order, unread.
-        if self._greeting is not None and self._end is None and len(self._open) < AT_ONCE:
+        # Requests stay unread in the pipe until the gateway has described the session, which their answers need.
+        if self._greeting is not None and self._end is None and len(self._open) < MAX_OPEN_CALLS:
             poll.register(self._source, select.POLLIN)
         if self._sink.waiting:
             poll.register(self._sink.fd, select.POLLOUT)
@@ -93,14 +98,13 @@ class Process:
         return {fd for fd, _ in poll.poll(None if seconds is None else seconds * 1000 + 1)}
 
     def _greeted(self, outcome: Outcome) -> None:
-        """Without the gateway's words the general ones must do: the calls themselves will find it, or say
-        so."""
-        self._greeting = words.greeting(outcome)
+        """Use the gateway's description of the session; if there is no answer, general texts (calls retry later)."""
+        self._greeting = words.parse_greeting(outcome)
 
     def _read(self) -> None:
-        data = os.read(self._source, CHUNK)
+        data = os.read(self._source, CHUNK_BYTES)
         if not data:
-            self._end = time.monotonic() + LAST
+            self._end = time.monotonic() + SHUTDOWN_TIMEOUT_S
             return
         assert self._greeting is not None
         for line in self._lines.feed(data):
@@ -113,7 +117,7 @@ class Process:
         elif isinstance(effect, Call):
             self._call(effect)
         elif isinstance(effect, Cancel) and (number := self._open.pop(effect.id, None)) is not None:
-            # It may be out already; it is not asked again, and not reported as answered.
+            # The request may be sent already; then it is neither repeated nor reported as answered.
             self._link.forget(number)
 
     def _call(self, call: Call) -> None:
@@ -130,12 +134,12 @@ class Process:
             params["given"] = call.given
         try:
             self._open[call.id] = self._link.ask("call", params, self._patience, lambda o: self._told(call, id, o))
-        except Refused as error:
-            self._sink.put(protocol.answer(call, words.too_long(error), ok=False))
+        except GatewayRefused as error:
+            self._sink.put(protocol.answer(call, words.render_too_long(error), ok=False))
 
     def _told(self, call: Call, id: str, outcome: Outcome) -> None:
         self._open.pop(call.id, None)
-        text, ok = words.for_agent(outcome, self._patience)
+        text, ok = words.render_outcome(outcome, self._patience)
         written = (lambda: self._answered(id)) if words.settled(outcome) else None
         self._sink.put(protocol.answer(call, text, ok=ok), written)
 
@@ -143,10 +147,10 @@ class Process:
         self._link.ask("answered", {"token": self._token, "call": id}, self._patience, lambda _: None)
 
 
-class _Sink:
-    """stdout. Written only when it takes bytes, so that a reader who rests stops nothing else."""
+class _StdoutQueue:
+    """The queue for stdout, written only when poll reports room, so that an agent that does not read blocks nothing."""
 
-    # poll(2) promises room for this many bytes (POSIX: PIPE_BUF), so that a write does not block.
+    # After POLLOUT a pipe has room for at least this many bytes, so a write of them does not block (POSIX: PIPE_BUF).
     PIECE = select.PIPE_BUF
 
     def __init__(self, fd: int):
@@ -158,7 +162,7 @@ class _Sink:
         return bool(self._lines)
 
     def put(self, message: Json, written: Callable[[], object] | None = None) -> None:
-        """Queue a line; `written` is called when its last byte is out of this process."""
+        """Queue a line; `written` is called after its last byte was written to the pipe."""
         line = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         self._lines.append((memoryview(line.encode("utf-8", "replace") + b"\n"), written))
 

@@ -1,11 +1,11 @@
-"""MCP as far as a server with tools needs it: a line from the agent in, what to do about it out. No I/O.
+"""The part of MCP that a server with tools needs, without I/O: `receive` maps a line to the effects to carry out.
 
-Two eras share one connection (modelcontextprotocol.io, revisions 2024-11-05 to 2025-11-25, and 2026-07-28):
-- the handshake era: `initialize`, then requests;
-- the stateless era: each request carries its revision in `_meta`, and `server/discover` tells what is served.
-Each request is answered in the era it speaks. Claude Code probes with `server/discover` and then initializes.
+Two generations of MCP share one connection (modelcontextprotocol.io):
+- with handshake (revisions 2024-11-05 to 2025-11-25): `initialize`, then requests;
+- stateless (revision 2026-07-28): each request carries its revision in `_meta`, `server/discover` lists what is served.
+Each request is answered in its own generation. Claude Code probes with `server/discover` and then initializes.
 
-Within one connection every tools/call is distinct: a JSON-RPC id decides nothing but where the answer goes.
+Two calls on one connection are always distinct, even with the same JSON-RPC id, which only routes the answer.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from semel import __version__
 from semel.tools import catalogue
 from semel.tools.catalogue import Greeting, Json
-from semel.tools.lines import LIMIT, TooLong
+from semel.tools.lines import LIMIT, OverlongLine
 
-HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-STATELESS = ("2026-07-28",)
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+STATELESS_VERSIONS = ("2026-07-28",)
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
@@ -32,9 +32,9 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 UNSUPPORTED_VERSION = -32022
 
-SERVER: Json = {"name": "semel", "title": "Semel", "version": __version__}
+SERVER_INFO: Json = {"name": "semel", "title": "Semel", "version": __version__}
 CAPABILITIES: Json = {"tools": {}}
-CACHE_MS = 3_600_000  # the list is fixed while this process lives
+CACHE_MS = 3_600_000  # one hour; the list does not change while this process lives
 
 SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -49,8 +49,12 @@ class Reply(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Hand this call to the gateway. `given`: the arguments as the agent wrote them, which its ACP stream shows
-    too; `arguments`: as the tool takes them. `stateless`: the era its answer must be in."""
+    """Forward this call to the gateway.
+
+    given       the arguments as the agent wrote them; its ACP stream shows the same, so a call can be matched
+    arguments   the same after validation and aliases
+    stateless   answer in the stateless format
+    """
 
     id: Id
     name: str
@@ -61,8 +65,7 @@ class Call(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """The agent no longer wants the answer to this request; it may be answered already, or never have
-    been."""
+    """The agent no longer waits for this request, which may be answered already or be unknown."""
 
     id: Id
 
@@ -70,16 +73,16 @@ class Cancel(NamedTuple):
 Effect = Reply | Call | Cancel
 
 
-class _Wrong(Exception):
+class _InvalidRequest(Exception):
     def __init__(self, code: int, message: str, data: Json | None = None):
         super().__init__(message)
         self.error: Json = {"code": code, "message": message, **({"data": data} if data else {})}
 
 
-def receive(line: bytes | TooLong, greeting: Greeting) -> list[Effect]:
-    """What one line from the agent asks for."""
-    if isinstance(line, TooLong):
-        return _refused(line)
+def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
+    """Parse one line from the agent and return the effects to carry out."""
+    if isinstance(line, OverlongLine):
+        return _refuse_overlong_line(line)
     if not line.strip():
         return []
     try:
@@ -88,19 +91,19 @@ def receive(line: bytes | TooLong, greeting: Greeting) -> list[Effect]:
     except (ValueError, RecursionError):
         return [_error(None, {"code": PARSE_ERROR, "message": "The line is not JSON."})]
     if SURROGATE_ESCAPE.search(line):
-        message = _clean(message)
-    messages = message if isinstance(message, list) and message else [message]  # 2025-03-26 knows batches
-    return [effect for one in messages for effect in _one(one, greeting)]
+        message = _replace_surrogates(message)
+    messages = message if isinstance(message, list) and message else [message]  # revision 2025-03-26 has batches
+    return [effect for one in messages for effect in _receive_message(one, greeting)]
 
 
 def answer(call: Call, text: str, *, ok: bool) -> Json:
-    """The response to a call. A tool's error is a result: the model reads it and acts on it."""
+    """The response to a call. A failed call is a result with `isError`, not a JSON-RPC error, so the model reads it."""
     result: Json = {"content": [{"type": "text", "text": text}], "isError": not ok}
     return _response(call.id, result, call.stateless)
 
 
-def _refused(line: TooLong) -> list[Effect]:
-    """The caller of a line that was too long is told so: without its id, it would wait for an answer for ever."""
+def _refuse_overlong_line(line: OverlongLine) -> list[Effect]:
+    """Answer an overlong line with an error. Its id is read from the outline, or the caller would wait forever."""
     try:
         message = json.loads(line.outline.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -114,24 +117,24 @@ def _refused(line: TooLong) -> list[Effect]:
     return [_error(number, {"code": INVALID_REQUEST, "message": told})]
 
 
-def _one(message: Any, greeting: Greeting) -> list[Effect]:
+def _receive_message(message: Any, greeting: Greeting) -> list[Effect]:
     if not isinstance(message, dict):
         return [_error(None, {"code": INVALID_REQUEST, "message": "A message is a JSON object."})]
     method, params = message.get("method"), message.get("params")
     if method is None and ("result" in message or "error" in message):
-        return []  # an answer; we never ask
+        return []  # a response, although we send no requests
     if "id" not in message and isinstance(method, str):
-        return _notified(method, params)
+        return _receive_notification(method, params)
     number = message.get("id")
     if isinstance(number, bool) or not isinstance(number, int | str):
         return [_error(None, {"code": INVALID_REQUEST, "message": "The id must be a string or an integer."})]
     try:
         return [_request(number, method, params, greeting)]
-    except _Wrong as wrong:
+    except _InvalidRequest as wrong:
         return [_error(number, wrong.error)]
 
 
-def _notified(method: str, params: Any) -> list[Effect]:
+def _receive_notification(method: str, params: Any) -> list[Effect]:
     if method != "notifications/cancelled" or not isinstance(params, dict):
         return []
     number = params.get("requestId")
@@ -140,10 +143,10 @@ def _notified(method: str, params: Any) -> list[Effect]:
 
 def _request(number: Id, method: Any, params: Any, greeting: Greeting) -> Effect:
     if not isinstance(method, str):
-        raise _Wrong(INVALID_REQUEST, "A request names its method.")
+        raise _InvalidRequest(INVALID_REQUEST, "A request names its method.")
     params = {} if params is None else params
     if not isinstance(params, dict):
-        raise _Wrong(INVALID_PARAMS, "params must be an object.")
+        raise _InvalidRequest(INVALID_PARAMS, "params must be an object.")
     given = params.get("_meta")
     meta: Json = given if isinstance(given, dict) else {}
     stateless = method != "initialize" and (method == "server/discover" or VERSION_KEY in meta)
@@ -156,30 +159,30 @@ def _request(number: Id, method: Any, params: Any, greeting: Greeting) -> Effect
     elif method == "ping":
         result = {}
     elif method == "tools/list":
-        result = {"tools": catalogue.listing(greeting), **_cached(stateless)}
+        result = {"tools": catalogue.list_tools(greeting), **_cached(stateless)}
     elif method == "server/discover":
-        result = {"supportedVersions": list(STATELESS), **_introduction(greeting), **_cached(stateless)}
+        result = {"supportedVersions": list(STATELESS_VERSIONS), **_introduction(greeting), **_cached(stateless)}
     else:
-        raise _Wrong(METHOD_NOT_FOUND, f"Method not found: {method}")
+        raise _InvalidRequest(METHOD_NOT_FOUND, f"Method not found: {method}")
     return Reply(_response(number, result, stateless))
 
 
 def _check_envelope(meta: Json) -> None:
-    """2026-07-28, basic/index: each request carries its revision and the client's capabilities."""
+    """Check the `_meta` of a stateless request: revision and client capabilities (2026-07-28, basic/index)."""
     version = meta.get(VERSION_KEY)
     if not isinstance(version, str) or not isinstance(meta.get(CAPABILITIES_KEY), dict):
-        raise _Wrong(INVALID_PARAMS, f"params._meta must carry {VERSION_KEY} and {CAPABILITIES_KEY}.")
-    if version not in STATELESS:
-        data: Json = {"supported": list(STATELESS), "requested": version}
-        raise _Wrong(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+        raise _InvalidRequest(INVALID_PARAMS, f"params._meta must carry {VERSION_KEY} and {CAPABILITIES_KEY}.")
+    if version not in STATELESS_VERSIONS:
+        data: Json = {"supported": list(STATELESS_VERSIONS), "requested": version}
+        raise _InvalidRequest(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
 
 
 def _initialize(params: Json, greeting: Greeting) -> Json:
     wanted = params.get("protocolVersion")
     if not isinstance(wanted, str):
-        raise _Wrong(INVALID_PARAMS, "protocolVersion must be a string.")
-    version = wanted if wanted in HANDSHAKE else HANDSHAKE[-1]
-    return {"protocolVersion": version, "serverInfo": SERVER, **_introduction(greeting)}
+        raise _InvalidRequest(INVALID_PARAMS, "protocolVersion must be a string.")
+    version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    return {"protocolVersion": version, "serverInfo": SERVER_INFO, **_introduction(greeting)}
 
 
 def _introduction(greeting: Greeting) -> Json:
@@ -193,10 +196,10 @@ def _cached(stateless: bool) -> Json:
 def _call(number: Id, params: Json, meta: Json, stateless: bool) -> Effect:
     name, given = params.get("name"), params.get("arguments")
     if not isinstance(name, str) or not isinstance(given, dict | None):
-        raise _Wrong(INVALID_PARAMS, "tools/call takes a name and an object of arguments.")
-    if name not in catalogue.BY_NAME:
-        known = ", ".join(catalogue.BY_NAME)
-        raise _Wrong(INVALID_PARAMS, f"Unknown tool: {name}. There are: {known}.")
+        raise _InvalidRequest(INVALID_PARAMS, "tools/call takes a name and an object of arguments.")
+    if name not in catalogue.TOOLS_BY_NAME:
+        known = ", ".join(catalogue.TOOLS_BY_NAME)
+        raise _InvalidRequest(INVALID_PARAMS, f"Unknown tool: {name}. There are: {known}.")
     given = given or {}
     arguments = catalogue.check(name, given)
     call = Call(number, name, given, {}, meta, stateless)
@@ -207,7 +210,7 @@ def _call(number: Id, params: Json, meta: Json, stateless: bool) -> Effect:
 
 def _response(number: Id, result: Json, stateless: bool) -> Json:
     if stateless:
-        result = {"resultType": "complete", **result, "_meta": {SERVER_KEY: SERVER}}
+        result = {"resultType": "complete", **result, "_meta": {SERVER_KEY: SERVER_INFO}}
     return {"jsonrpc": "2.0", "id": number, "result": result}
 
 
@@ -215,13 +218,13 @@ def _error(number: Id | None, error: Json) -> Reply:
     return Reply({"jsonrpc": "2.0", "id": number, "error": error})
 
 
-def _clean(value: Any) -> Any:
-    """Lone surrogates (half of an emoji, cut by someone's slice) become U+FFFD: no store and no platform can
-    carry them. Pairs were joined by the JSON reader."""
+def _replace_surrogates(value: Any) -> Any:
+    """Replace lone surrogates (half of an emoji that was cut in two) by U+FFFD: neither the ledger nor any platform
+    can encode them. The JSON parser has joined pairs already."""
     if isinstance(value, str):
         return SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_clean(one) for one in value]
+        return [_replace_surrogates(one) for one in value]
     if isinstance(value, dict):
-        return {_clean(key): _clean(one) for key, one in value.items()}
+        return {_replace_surrogates(key): _replace_surrogates(one) for key, one in value.items()}
     return value

@@ -1,8 +1,8 @@
-"""The other end of the gateway's socket (the format: semel.gateway.tools.rpc).
+"""Client of the gateway's unix socket; `semel.gateway.tools.rpc` is the server and describes the format.
 
-`Link` is for a process that lives on: it never blocks, and it asks again after a lost connection. A request
-keeps its line, and so its call id, through every repeat: the gateway answers a repeat with the first outcome.
-`ask_once` is one question and its answer, for a process that asks and ends.
+There are two clients. The link, for a long-running process, never blocks and repeats open requests after a lost
+connection; a repeat is the same bytes with the same call id, so the gateway answers it with the first outcome.
+`ask_once` sends one request and blocks, for a process that asks and exits.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from semel.tools.lines import LIMIT, Lines, TooLong
+from semel.tools.lines import LIMIT, Lines, OverlongLine
 
 Json = dict[str, Any]
 
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 1.0
-"""Seconds between two attempts to connect: doubling from the first to the longest."""
+MIN_RECONNECT_DELAY_S = 0.05
+MAX_RECONNECT_DELAY_S = 1.0
+"""Seconds between two attempts to connect: the pause doubles from the shortest to the longest."""
 
-CHUNK = 1 << 16
-STOPPING = "stopping"
-"""The one error code that means: ask again, the gateway did not take it."""
+CHUNK_BYTES = 1 << 16
+STOPPING_CODE = "stopping"
+"""The only error code after which a request is repeated: a gateway that stops did not accept it."""
 
 
-class Refused(Exception):
-    """The gateway answered with an error. `code` is one word of its own."""
+class GatewayRefused(Exception):
+    """The gateway answered with an error. `code` is one of its error codes, a single word."""
 
     def __init__(self, code: str, message: str):
         super().__init__(message)
         self.code = code
 
 
-class Lost(Exception):
-    """No answer in time. `handed`: the gateway may have got the request, so what it asked may have
-    happened."""
+class NoGatewayAnswer(Exception):
+    """No answer in time. `handed`: the request was sent completely, so the gateway may have carried it out; the
+    outcome is unknown. Otherwise it certainly was not."""
 
     def __init__(self, why: str, *, handed: bool):
         super().__init__(why)
         self.handed = handed
 
 
-Outcome = Json | Refused | Lost
+Outcome = Json | GatewayRefused | NoGatewayAnswer
 Done = Callable[[Outcome], None]
 
 
 class _Request:
-    """One question until its answer. `line` never changes: a repeat is the same bytes."""
+    """One open request. `line` never changes, so a repeat is the same bytes."""
 
     __slots__ = ("deadline", "done", "handed", "line")
 
@@ -60,11 +60,11 @@ class _Request:
         self.handed = False
 
 
-class Link:
-    """Requests to the gateway over one connection, which is made when there is something to ask.
+class GatewayLink:
+    """Non-blocking requests to the gateway over one connection, which is opened when there is a request.
 
-    The owner polls `socket` for reading (and for writing while `wants_write`), calls `ready` when it is, and
-    `tick` at least every `wait()` seconds. `done` of each request is called once, from `ready` or `tick`.
+    The owner polls `socket` for reading (and for writing while `wants_write`), calls `ready` when it is ready, and
+    `tick` after at most `wait()` seconds. Each request's `done` is called once, from `ready` or `tick`.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic):
@@ -75,8 +75,8 @@ class Link:
         self._number = 0
         self._out: deque[tuple[memoryview, _Request]] = deque()
         self._lines = Lines()
-        self._pause = FIRST_PAUSE
-        self._again = 0.0  # no connection is tried before this
+        self._pause = MIN_RECONNECT_DELAY_S
+        self._again = 0.0  # earliest time of the next attempt to connect
         self._why = "there is no connection"
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Link:
 
     @property
     def open(self) -> int:
-        """How many requests wait for their answer."""
+        """The number of unanswered requests."""
         return len(self._asked)
 
     @property
@@ -93,13 +93,15 @@ class Link:
         return bool(self._out)
 
     def ask(self, method: str, params: Json, patience: float, done: Done) -> int:
-        """Ask, in order after what was asked before; the answer, or a Lost after `patience` seconds, goes to
-        `done`. Returns a number for `forget`. Raises Refused if it is too long to be asked at all."""
+        """Send a request after all earlier ones. `done` gets its outcome, after `patience` seconds at the latest.
+
+        Returns a number for `forget`. Raises the refusal "too_long" if the request exceeds the line limit.
+        """
         self._number += 1
         request = {"id": self._number, "method": method, "params": params}
         line = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
         if len(line) > LIMIT:
-            raise Refused("too_long", f"it takes {len(line)} bytes and the limit is {LIMIT}")
+            raise GatewayRefused("too_long", f"it takes {len(line)} bytes and the limit is {LIMIT}")
         asked = _Request(line, self._clock() + patience, done)
         self._asked[self._number] = asked
         if self.socket is not None:
@@ -110,14 +112,14 @@ class Link:
         return self._number
 
     def forget(self, number: int) -> None:
-        """The answer is no longer wanted: what is not written yet is not written, nothing is asked again."""
+        """Drop a request: it is not sent if it is still unsent, and not repeated; `done` is not called."""
         asked = self._asked.pop(number, None)
         if asked is not None and self._out:
-            # A line of which a part is out must go out whole, or the next one would be glued to it.
+            # A partly sent line must be sent completely, or the next line would be appended to it.
             self._out = deque(o for o in self._out if o[1] is not asked or len(o[0]) < len(asked.line))
 
     def wait(self) -> float | None:
-        """Seconds until `tick` has something to do; None: never."""
+        """Seconds until `tick` has something to do; `None` if no request is open."""
         if not self._asked:
             return None
         due = min(asked.deadline for asked in self._asked.values())
@@ -129,7 +131,7 @@ class Link:
         now = self._clock()
         for number, asked in [(n, a) for n, a in self._asked.items() if a.deadline <= now]:
             self.forget(number)
-            asked.done(Lost(self._why, handed=asked.handed))
+            asked.done(NoGatewayAnswer(self._why, handed=asked.handed))
         if self.socket is None and self._asked:
             self._connect()
 
@@ -157,7 +159,7 @@ class Link:
         self.socket = link
         self._lines = Lines()
         self._why = "the gateway has not answered"
-        # In the order they were asked, as if the connection had never been lost.
+        # Repeat all open requests in their order.
         self._out = deque((memoryview(asked.line), asked) for asked in self._asked.values())
         self._write()
 
@@ -166,7 +168,7 @@ class Link:
         self._out.clear()
         self._why = why
         self._again = self._clock() + self._pause
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._pause = min(2 * self._pause, MAX_RECONNECT_DELAY_S)
 
     def _write(self) -> None:
         while self.socket is not None and self._out:
@@ -181,13 +183,13 @@ class Link:
             if sent < len(view):
                 self._out[0] = (view[sent:], asked)
             else:
-                asked.handed = True  # only a whole line can have been understood
+                asked.handed = True  # the gateway ignores an incomplete line
                 self._out.popleft()
 
     def _read(self) -> None:
         while self.socket is not None:
             try:
-                data = self.socket.recv(CHUNK)
+                data = self.socket.recv(CHUNK_BYTES)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
@@ -200,19 +202,19 @@ class Link:
                     self._rest("the gateway sent a line that is no answer")
                     return
 
-    def _answered(self, line: bytes | TooLong) -> bool:
-        """False: this is not the format; nothing after it can be trusted."""
-        if isinstance(line, TooLong):
+    def _answered(self, line: bytes | OverlongLine) -> bool:
+        """Handle one line; False if it is not a valid answer, so that the connection must be dropped."""
+        if isinstance(line, OverlongLine):
             return False
         try:
             answer = json.loads(line)
             number = answer["id"]
-            outcome = _outcome(answer)
+            outcome = _read_outcome(answer)
         except (ValueError, TypeError, KeyError):
             return False
-        if isinstance(outcome, Refused) and outcome.code == STOPPING:
-            return True  # it stays open, and is asked again when this connection has ended
-        self._pause = FIRST_PAUSE
+        if isinstance(outcome, GatewayRefused) and outcome.code == STOPPING_CODE:
+            return True  # the request stays open and is repeated on the next connection
+        self._pause = MIN_RECONNECT_DELAY_S
         asked = self._asked.pop(number, None)
         if asked is not None:
             asked.done(outcome)
@@ -220,7 +222,8 @@ class Link:
 
 
 def ask_once(path: str, method: str, params: Json, timeout: float = 10.0) -> Json:
-    """One question over a connection of its own; blocks. Raises Refused, or Lost (without asking again)."""
+    """Send one request over a connection of its own and block for its result. Raises the outcome if it is a refusal
+    or no answer; never repeats."""
     outcome: list[Outcome] = []
     line = json.dumps({"id": 1, "method": method, "params": params}).encode() + b"\n"
     handed = False
@@ -231,16 +234,16 @@ def ask_once(path: str, method: str, params: Json, timeout: float = 10.0) -> Jso
             link.sendall(line)
             handed = True
             with link.makefile("rb") as answers:
-                outcome.append(_outcome(json.loads(answers.readline(LIMIT))))
+                outcome.append(_read_outcome(json.loads(answers.readline(LIMIT))))
         except (OSError, ValueError, KeyError) as error:
-            raise Lost(f"the gateway did not answer at {path} ({error})", handed=handed) from error
+            raise NoGatewayAnswer(f"the gateway did not answer at {path} ({error})", handed=handed) from error
     if isinstance(outcome[0], Exception):
         raise outcome[0]
     return outcome[0]
 
 
-def _outcome(answer: Json) -> Json | Refused:
+def _read_outcome(answer: Json) -> Json | GatewayRefused:
     if "error" in answer:
-        return Refused(str(answer["error"]["code"]), str(answer["error"]["message"]))
+        return GatewayRefused(str(answer["error"]["code"]), str(answer["error"]["message"]))
     result: Json = answer["result"]
     return result

@@ -1,51 +1,53 @@
-"""What the gateway answered, in the words the model reads. Three branches: done, refused, outcome unknown."""
+"""Turn the gateway's outcome into text for the model, in three branches: done, refused, outcome unknown."""
 
 from __future__ import annotations
 
 from semel.tools.catalogue import Greeting
-from semel.tools.rpc_client import Lost, Outcome, Refused
+from semel.tools.rpc_client import GatewayRefused, NoGatewayAnswer, Outcome
 
 
 def settled(outcome: Outcome) -> bool:
-    """Whether the agent was told what happened. An internal failure may come after the commit: it is not a
-    no."""
-    return not isinstance(outcome, Lost) and not (isinstance(outcome, Refused) and outcome.code == "internal")
+    """Whether the outcome is known. It is unknown without an answer, and after an internal error, which may have
+    occurred after the commit."""
+    return not isinstance(outcome, NoGatewayAnswer) and not (
+        isinstance(outcome, GatewayRefused) and outcome.code == "internal"
+    )
 
 
-def for_agent(outcome: Outcome, patience: float) -> tuple[str, bool]:
+def render_outcome(outcome: Outcome, patience: float) -> tuple[str, bool]:
     """The text of a tool's result, and whether it went well."""
-    if isinstance(outcome, Lost):
+    if isinstance(outcome, NoGatewayAnswer):
         return _lost(outcome, patience), False
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, GatewayRefused):
         return _refused(outcome), False
     return str(outcome.get("text", "")) or "done", outcome.get("ok") is True
 
 
-def _refused(error: Refused) -> str:
+def _refused(error: GatewayRefused) -> str:
     if not settled(error):
-        return f"Outcome unknown: the gateway failed while it handled this call. {CLOSING}"
+        return f"Outcome unknown: the gateway failed while it handled this call. {DO_NOT_REPEAT}"
     return f"refused: {error}"
 
 
-def _lost(lost: Lost, patience: float) -> str:
-    """Law 7: provably not handed over, or unknown; never a guess."""
+def _lost(lost: NoGatewayAnswer, patience: float) -> str:
+    """Say that the call was certainly not sent, or that its outcome is unknown; never a guess (Law 7)."""
     if lost.handed:
-        return f"Outcome unknown: the gateway took this call and {lost}, for {patience:.0f} s. {CLOSING}"
-    return f"Nothing was sent: {lost}, tried for {patience:.0f} s. You may try again later. {CLOSING}"
+        return f"Outcome unknown: the gateway took this call and {lost}, for {patience:.0f} s. {DO_NOT_REPEAT}"
+    return f"Nothing was sent: {lost}, tried for {patience:.0f} s. You may try again later. {DO_NOT_REPEAT}"
 
 
-CLOSING = (
+DO_NOT_REPEAT = (
     "Do not call again for the same thing now; if it was a message, end your turn with the same text, word "
     "for word, as your closing text: it is delivered then, and only if it was not delivered already."
 )
 
 
-def too_long(error: Refused) -> str:
+def render_too_long(error: GatewayRefused) -> str:
     return f"Nothing was sent: this call is too large ({error}). Send a shorter text, or a file with send_file."
 
 
-def greeting(outcome: Outcome) -> Greeting:
-    """The gateway's `hello`, or general words where there is none."""
+def parse_greeting(outcome: Outcome) -> Greeting:
+    """Parse the gateway's answer to `hello`; without an answer, general defaults."""
     if not isinstance(outcome, dict):
         return Greeting()
     names = outcome.get("names")

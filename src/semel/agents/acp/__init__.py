@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from semel.agents.acp.conversation import AcpConversation
-from semel.agents.acp.environment import environment
+from semel.agents.acp.environment import build_environment
 from semel.agents.acp.opening import begin
-from semel.agents.acp.process import Process
-from semel.agents.acp.session import TOOLS
-from semel.agents.acp.wire import MAX_LINE, Trace
+from semel.agents.acp.process import GuardedProcess
+from semel.agents.acp.session import TOOL_SERVER_COMMAND
+from semel.agents.acp.wire import MAX_LINE_BYTES, Trace
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.process_identity import identity, kill_group_if_same
 
@@ -25,15 +25,16 @@ log = logging.getLogger("semel.agents")
 class AcpAgent:
     """A configured ACP agent (`semel.gateway.ports.Agent`).
 
-    command      its argv; found on the PATH that the agent will have
-    cwd          its workspace, absolute
-    env          joins the ordinary variables (`environment`)
-    permissions  what becomes of its permission requests: "ask", "allow" or "deny"; the gateway's business
-    hidden       names of variables that never pass from the gateway's own environment
-    trace        a directory: each conversation's wire is kept there, as `semel fold` reads it
+    command      its argv, looked up on the agent's own PATH
+    cwd          its workspace, an absolute path
+    env          variables added to the ordinary ones (`semel.agents.acp.environment`)
+    permissions  "ask", "allow" or "deny" its permission requests; the gateway reads this, the driver does not
+    hidden       names of variables that never pass from the gateway's environment
+    trace        directory for traces of each conversation's wire, in the format that `semel fold` reads
     timeout      seconds for each of initialize, session/load, session/resume and session/new
-    tools        the command of the MCP server it is given; `semel.tools` unless a test says otherwise
-    on_stderr    called with (spawn, line) for each line the agent writes to stderr; default: debug log
+    tools        the command of the MCP server that the agent is given; only tests change it
+    max_line     bytes of one line on the wire; `wire.py` says what happens to longer ones
+    on_stderr    called with (spawn, line) for each line of the agent's stderr; default: the debug log
     """
 
     process = True
@@ -49,8 +50,8 @@ class AcpAgent:
         hidden: Collection[str] = (),
         trace: Path | None = None,
         timeout: float = 60.0,
-        tools: Sequence[str] = TOOLS,
-        max_line: int = MAX_LINE,
+        tools: Sequence[str] = TOOL_SERVER_COMMAND,
+        max_line: int = MAX_LINE_BYTES,
         on_stderr: Callable[[int, str], None] | None = None,
     ) -> None:
         if not command:
@@ -78,7 +79,7 @@ class AcpAgent:
         env = self._environment()
         trace = self._open_trace(launch)
         try:
-            process = await Process.start(
+            process = await GuardedProcess.start(
                 self.command,
                 cwd=self.cwd,
                 env=env,
@@ -101,8 +102,8 @@ class AcpAgent:
         return conversation
 
     def _environment(self) -> dict[str, str]:
-        """The agent's environment; looks whether it can be started at all. Raises AgentError."""
-        env = environment(self.command, self.env, hidden=self._hidden)
+        """Build the agent's environment and check that workspace and command exist. Raises AgentError."""
+        env = build_environment(self.command, self.env, hidden=self._hidden)
         if not self.cwd.is_dir():
             raise AgentError(f"the workspace of agent {self.name!r} is not a directory: {self.cwd}")
         program = self.command[0]

@@ -1,8 +1,11 @@
-"""One live agent process that holds one session: ACP's client side, in the order of the wire.
+"""One live agent process with one session: the client side of ACP.
 
-Everything that comes is handled in one synchronous callback and put on one queue, so nothing can
-overtake anything: a prompt's end follows all its updates, and what stood before the answer to
-`session/load` was replay.
+Order is the point of the design. Each message from the agent is handled in one synchronous callback, which puts
+signals on one queue; so signals keep the order of the wire. A prompt's end follows all its updates, and every update
+before the answer to `session/load` is replay.
+
+Back-pressure: when too many signals are queued, reading pauses, and the agent blocks on its stdout until the gateway
+has caught up.
 """
 
 from __future__ import annotations
@@ -14,23 +17,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import IO, Any, Literal
 
-from semel.agents.acp.process import Process
-from semel.agents.acp.replies import RpcError, answered, our_id
+from semel.agents.acp.process import GuardedProcess
+from semel.agents.acp.replies import RpcError, answered, normalize_id
 from semel.agents.acp.session import Choices
 from semel.agents.acp.wire import Call, Id, Message, Noise, Reply, Trace, Wire
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
 
 log = logging.getLogger("semel.agents")
 
-HIGH, LOW = 4096, 512  # queued signals at which reading stops, and goes on
-DRAIN = 1.0  # seconds a dead agent's pipe is still read, where a process outside its group holds it open
-METHOD_NOT_FOUND, CANCELLED = -32601, -32800
+PAUSE_ABOVE_SIGNALS, RESUME_AT_SIGNALS = 4096, 512  # queued signals at which reading pauses; resumes
+PIPE_DRAIN_TIMEOUT_S = 1.0  # seconds after the agent's exit, if a process outside its group holds the pipe
+METHOD_NOT_FOUND, REQUEST_CANCELLED = -32601, -32800
 
 
 class AcpConversation:
     """See `semel.gateway.ports.Conversation`. Made by `AcpAgent.open`."""
 
-    def __init__(self, name: str, process: Process, stdout: IO[bytes], trace: Trace | None, limit: int) -> None:
+    def __init__(self, name: str, process: GuardedProcess, stdout: IO[bytes], trace: Trace | None, limit: int) -> None:
         self.memory = ""
         self.restored: Literal["new", "loaded", "resumed"] = "new"
         self.agent_name = ""
@@ -44,11 +47,11 @@ class AcpConversation:
         self._news = asyncio.Event()
         self._died: Died | None = None
         self.replaying = False
-        self._replay_ends: Id = None  # the request whose answer ends the replay
+        self._replay_ends: Id = None  # id of the request whose answer ends the replay
         self._ids = 0
         self._waiting: dict[Id, asyncio.Future[Any]] = {}  # our requests; prompts are in _prompts
         self._prompts: set[Id] = set()
-        self._asked: dict[str, Id] = {}  # open permission requests
+        self._asked: dict[str, Id] = {}  # open permission requests: our id -> the agent's
         self._cancelling = False  # until the cancelled prompt has ended
         self._noise: deque[str] = deque(maxlen=5)
         self._wire = Wire(process.writer, stdout, self._message, self._stream_ended, trace=trace, limit=limit)
@@ -76,7 +79,7 @@ class AcpConversation:
             self._news.clear()
             await self._news.wait()
         signal = self._signals.popleft()
-        if len(self._signals) == LOW:
+        if len(self._signals) == RESUME_AT_SIGNALS:
             self._wire.reader.resume()
         return signal
 
@@ -95,21 +98,21 @@ class AcpConversation:
         self._send(id=self._asked.pop(id), result={"outcome": outcome})
 
     async def cancel(self) -> None:
-        """See ports. Some agents hang the prompt for ever if an open request is not answered.
+        """See ports. Open permission requests are answered, too: some agents never end the prompt otherwise.
 
-        One that was on its way when we cancelled is answered as it comes, and never shown.
+        A permission request that arrives after the cancel is answered "cancelled" at once and never shown.
         """
         self._cancelling = bool(self._prompts)
         self._send(method="session/cancel", params={"sessionId": self.memory})
         await self.cancel_open_requests()
 
     async def set_mode(self, mode: str) -> None:
-        """Raises AgentError: unknown mode, or the agent refused."""
+        """Set the session's mode. Raises AgentError if the mode is unknown or the agent refuses."""
         await self._set(lambda: self.choices.mode_request(mode))
         self.choices.chosen(mode=mode)
 
     async def set_model(self, model: str) -> None:
-        """Raises AgentError: unknown model, or the agent refused."""
+        """Set the session's model. Raises AgentError if the model is unknown or the agent refuses."""
         await self._set(lambda: self.choices.model_request(model))
         self.choices.chosen(model=model)
 
@@ -145,9 +148,10 @@ class AcpConversation:
             self._fail("does not read its input")
 
     async def request(self, method: str, params: Json, timeout: float, *, ends_replay: bool = False) -> Any:
-        """One request and its result. Raises RpcError, or AgentError on silence and death.
+        """Send a request and wait for its result. Raises RpcError (the agent's error answer), or AgentError if the
+        agent does not answer within `timeout` seconds or dies.
 
-        `ends_replay`: what stands on the wire behind its answer is live.
+        ends_replay: updates that follow the answer are live, not replay.
         """
         if self._died:
             raise AgentError(self.about(self._died.why), passing=self._was_killed())
@@ -157,7 +161,7 @@ class AcpConversation:
         self._waiting[id] = future
         if ends_replay:
             self._replay_ends = id
-        self._wire.reader.resume()  # whoever waits here may be the one who empties the queue
+        self._wire.reader.resume()  # the caller may be the queue's consumer: a paused reader would never get the answer
         self._send(id=id, method=method, params=params)
         try:
             async with asyncio.timeout(timeout):
@@ -169,7 +173,7 @@ class AcpConversation:
             self._waiting.pop(id, None)
 
     def about(self, why: str) -> str:
-        """A failure, with what the agent itself printed."""
+        """Describe a failure, with the last lines that the agent printed."""
         text = f"agent {self.name!r} {why}"
         if self._noise and not self.agent_name:
             text += f"; it printed {' / '.join(self._noise)!r} where ACP was expected: check its command"
@@ -185,12 +189,12 @@ class AcpConversation:
                 self._update(message)
             case Call("session/request_permission") if message.asks:
                 self._permission(message)
-            case Call("_session/retrying"):  # Vibe: the model's stream broke, what follows replaces it
+            case Call("_session/retrying"):  # Vibe: the model's stream broke; the next chunks replace the text so far
                 self._put(Update({**message.params, "sessionUpdate": message.method}, self.replaying))
             case Call("$/cancel_request"):
                 self._withdraw(message.params.get("requestId"))
             case Call() if message.asks:
-                # fs/*, terminal/* and extensions: we offered none, and an agent must never hang on us.
+                # fs/*, terminal/* and extensions, which we do not offer; without an answer the agent would hang.
                 self._refuse(message.id, METHOD_NOT_FOUND, f"Semel does not offer {message.method}")
             case Reply():
                 self._reply(message)
@@ -227,17 +231,17 @@ class AcpConversation:
         )
 
     def _withdraw(self, request: Any) -> None:
-        """The agent takes a permission request back; an answer that comes later is ignored."""
+        """The agent withdraws a permission request; a later answer to it is ignored."""
         for id, theirs in list(self._asked.items()):
             if theirs == request:
                 del self._asked[id]
-                self._refuse(theirs, CANCELLED, "request cancelled")
+                self._refuse(theirs, REQUEST_CANCELLED, "request cancelled")
 
     def _refuse(self, id: Id, code: int, message: str) -> None:
         self._send(id=id, error={"code": code, "message": message})
 
     def _reply(self, reply: Reply) -> None:
-        id = our_id(reply.id)
+        id = normalize_id(reply.id)
         if id in self._prompts:
             self._prompts.discard(id)
             self._cancelling = self._cancelling and bool(self._prompts)
@@ -253,11 +257,11 @@ class AcpConversation:
             log.debug("agent %s answered a request we did not make: %s", self.name, reply.id)
 
     def forget(self) -> None:
-        """Drop what was told and not yet taken: a load told it and then failed."""
+        """Drop all queued signals: the replay of a load that failed in the end."""
         self._signals.clear()
 
     async def silence(self, quiet: float, at_most: float = 10.0) -> None:
-        """Wait until nothing has come for `quiet` seconds: the end of a replay that has no other end."""
+        """Wait until no signal has arrived for `quiet` seconds, at most `at_most`: the end of an unmarked replay."""
         loop = asyncio.get_running_loop()
         until, heard, since = loop.time() + at_most, len(self._signals), loop.time()
         while loop.time() - since < quiet and loop.time() < until and not self._died:
@@ -270,16 +274,21 @@ class AcpConversation:
             return
         self._signals.append(signal)
         self._news.set()
-        if len(self._signals) >= HIGH and self.memory and not self._waiting and self.process.code is None:
+        if (
+            len(self._signals) >= PAUSE_ABOVE_SIGNALS
+            and self.memory
+            and not self._waiting
+            and self.process.code is None
+        ):
             self._wire.reader.pause()  # the agent waits until the gateway has caught up
 
     # ---------------------------------------------------------------- death
 
     def _exited(self) -> None:
-        """The leader is gone. Workers must not go on by themselves; what they all said before is still read."""
+        """The group's leader has exited: kill its workers, and read what is still in the pipe."""
         self._stop()
         self._wire.reader.resume()
-        asyncio.get_running_loop().call_later(DRAIN, self._wire.finish, None)
+        asyncio.get_running_loop().call_later(PIPE_DRAIN_TIMEOUT_S, self._wire.finish, None)
 
     def _stream_ended(self, why: str | None) -> None:
         self.process.stderr.drain()
@@ -299,7 +308,7 @@ class AcpConversation:
             self._fail("closed its output")
 
     def _stop(self) -> None:
-        if not self.process.ending:  # then its workers have their grace
+        if not self.process.ending:  # while the gateway ends it, workers get their grace period
             self.process.kill()
 
     def _fail(self, why: str) -> None:
@@ -320,5 +329,5 @@ class AcpConversation:
                     future.set_exception(AgentError(about, passing=self._was_killed()))
 
     def _was_killed(self) -> bool:
-        """By a signal, as where memory is short: it may do better a little later. One that ended says why itself."""
+        """Whether a signal killed it, as the OOM killer does. That may pass; an agent that exits by itself says why."""
         return self.process.code is not None and self.process.code < 0

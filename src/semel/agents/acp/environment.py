@@ -1,8 +1,8 @@
-"""What an agent process finds in its environment: little, and nothing of the gateway's.
+"""Build the environment of an agent process from an allowlist.
 
-A gateway holds tokens of chat platforms; an agent runs whatever its model asks for. So an agent gets a
-short list of ordinary variables, the variables of its own vendor (`semel.agents.known`), and what the
-configuration gives it.
+The gateway's environment may hold tokens of chat platforms, and an agent runs whatever its model asks for. So an agent
+gets only a short list of ordinary variables, those of its own vendor (`semel.agents.known`), and those that its
+configuration sets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from semel.agents.known import vendor_prefixes
 
-ORDINARY = frozenset(
+ALLOWED_VARIABLES = frozenset(
     (
         "PATH",
         "HOME",
@@ -46,27 +46,30 @@ ORDINARY = frozenset(
         "NVM_DIR",
     )
 )
-ORDINARY_PREFIXES = ("LC_", "XDG_")
+ALLOWED_PREFIXES = ("LC_", "XDG_")
 
 
-def environment(
+def build_environment(
     command: Sequence[str],
     given: Mapping[str, str],
     *,
     hidden: Collection[str] = (),
     base: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The whole environment of an agent started with `command`.
+    """The complete environment of an agent that is started with `command`.
 
-    `given` is the configuration's and wins. Names in `hidden` (secrets of the gateway) and SEMEL_* never
-    pass from `base` (default: this process's own environment).
+    given    variables of the configuration; they override all others
+    hidden   names that never pass from `base` (the gateway's secrets); SEMEL_* never passes either
+    base     default: this process's own environment
     """
     source = os.environ if base is None else base
-    prefixes = (*ORDINARY_PREFIXES, *vendor_prefixes(command))
+    prefixes = (*ALLOWED_PREFIXES, *vendor_prefixes(command))
     env = {
         name: value
         for name, value in source.items()
-        if (name in ORDINARY or name.startswith(prefixes)) and name not in hidden and not name.startswith("SEMEL_")
+        if (name in ALLOWED_VARIABLES or name.startswith(prefixes))
+        and name not in hidden
+        and not name.startswith("SEMEL_")
     }
     env.setdefault("PATH", os.defpath)
     env.setdefault("LANG", "C.UTF-8")

@@ -1,9 +1,10 @@
-"""What kills an agent's process group when the gateway dies, however it dies: one small shell.
+"""Kill an agent's process group when the gateway dies, even by SIGKILL.
 
-PDEATHSIG reaches only the leader of the group, on Linux only, and agents are often launchers whose
-workers go on and make the calls that were in their model's answer (docs/decisions/own-the-pipe.md). A
-pipe's end is seen on every system. The guard is the gateway's child in a session of its own; a clean end
-tells it to go.
+PDEATHSIG is not enough: it exists only on Linux and reaches only the group's leader, and many agents are launchers
+whose workers would go on and run the tool calls of their model's last answer (docs/decisions/own-the-pipe.md).
+
+So each group has a guard: a small shell in a session of its own, a child of the gateway, that reads from a pipe. If
+the gateway dies, the pipe ends and the guard kills the group. After a normal end the gateway writes "leave" instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SCRIPT = '''trap "" INT TERM HUP; read -r word; [ "$word" = leave ] || kill -s K
 
 
 class Guard:
-    """Holds one process group to the life of this process."""
+    """A guard process that kills one process group if this process dies."""
 
     def __init__(self, pgid: int) -> None:
         theirs, ours = os.pipe()
@@ -38,7 +39,7 @@ class Guard:
         self._pipe: int | None = ours
 
     def leave(self) -> None:
-        """The group is gone: so is the guard, reaped. Takes about a millisecond; may be called twice."""
+        """Dismiss and reap the guard, once the group is gone. Takes about a millisecond; may be called twice."""
         if self._pipe is None:
             return
         with contextlib.suppress(OSError):

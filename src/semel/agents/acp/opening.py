@@ -1,4 +1,9 @@
-"""How a conversation begins: `initialize`, then session/load, session/resume or session/new."""
+"""Open a conversation with an agent: `initialize`, then session/load, session/resume or session/new.
+
+If the session has an agent memory (the agent's session id), it is loaded, else resumed. Where neither works a new
+session is made, and the gateway learns that from `restored`. An agent that rejects our MCP server gets a session
+without it.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +16,26 @@ from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.replies import RpcError
 from semel.agents.acp.session import (
     AUTH_REQUIRED,
-    PROTOCOL,
-    Agreed,
+    PROTOCOL_VERSION,
     Choices,
+    InitializeResult,
+    build_mcp_server,
     initialize_params,
-    mcp_server,
 )
 from semel.gateway.ports import AgentError, Json, Launch
 
 log = logging.getLogger("semel.agents")
 
-LATE_REPLAY_QUIET = 0.5  # seconds of silence after which a replay that has no end of its own counts as told
+LATE_REPLAY_QUIET_S = 0.5  # seconds of silence after which an unmarked replay counts as complete
 
 
 async def begin(talk: AcpConversation, launch: Launch, cwd: str, timeout: float, tools: Sequence[str]) -> None:
-    """Agree on the protocol and open the session. `timeout` seconds for each request. Raises AgentError."""
+    """Initialize the agent and open its session. `timeout` seconds for each request. Raises AgentError."""
     agreed = await _initialize(talk, timeout)
     talk.agent_name = agreed.name
     talk.profile = profile_for(agreed.name).name
     talk.images = agreed.images
-    where: Json = {"cwd": cwd, "mcpServers": [mcp_server(launch, talk.process.mark, tools)]}
+    where: Json = {"cwd": cwd, "mcpServers": [build_mcp_server(launch, talk.process.mark, tools)]}
     if launch.memory and await _restore(talk, launch.memory, where, agreed, timeout):
         return
     talk.memory, talk.replaying = "", False
@@ -38,21 +43,22 @@ async def begin(talk: AcpConversation, launch: Launch, cwd: str, timeout: float,
     await _new(talk, where, agreed, timeout)
 
 
-async def _initialize(talk: AcpConversation, timeout: float) -> Agreed:
+async def _initialize(talk: AcpConversation, timeout: float) -> InitializeResult:
     try:
-        agreed = Agreed.read(await talk.request("initialize", initialize_params(), timeout))
+        agreed = InitializeResult.read(await talk.request("initialize", initialize_params(), timeout))
     except RpcError as error:
         raise AgentError(f"agent {talk.name!r} refused `initialize`: {error}") from error
-    if isinstance(agreed.protocol, int) and agreed.protocol != PROTOCOL:
+    if isinstance(agreed.protocol, int) and agreed.protocol != PROTOCOL_VERSION:
         raise AgentError(
-            f"agent {talk.name!r} speaks ACP version {agreed.protocol}, Semel speaks version {PROTOCOL}: "
+            f"agent {talk.name!r} speaks ACP version {agreed.protocol}, Semel speaks version {PROTOCOL_VERSION}: "
             "install a version of the agent that does, too"
         )
     return agreed
 
 
-async def _restore(talk: AcpConversation, memory: str, where: Json, agreed: Agreed, timeout: float) -> bool:
-    """Load, else resume; False if neither works. A load's replay shows what the agent remembers (Law 9)."""
+async def _restore(talk: AcpConversation, memory: str, where: Json, agreed: InitializeResult, timeout: float) -> bool:
+    """Load the session, else resume it; False if neither works. Loading is preferred, because its replay shows what
+    the agent remembers (Law 9)."""
     ways: list[tuple[str, Literal["loaded", "resumed"]]] = []
     if agreed.can_load:
         ways.append(("session/load", "loaded"))
@@ -72,13 +78,13 @@ async def _restore(talk: AcpConversation, memory: str, where: Json, agreed: Agre
             talk.forget()
             continue
         talk.restored, talk.choices = restored, Choices.read(result)
-        if late:  # it tells the session again after its answer, with no mark at all
-            await talk.silence(LATE_REPLAY_QUIET)
+        if late:  # this agent replays after its answer, without any mark
+            await talk.silence(LATE_REPLAY_QUIET_S)
         return True
     return False
 
 
-async def _new(talk: AcpConversation, where: Json, agreed: Agreed, timeout: float) -> None:
+async def _new(talk: AcpConversation, where: Json, agreed: InitializeResult, timeout: float) -> None:
     try:
         try:
             result = await talk.request("session/new", where, timeout)
@@ -97,6 +103,6 @@ async def _new(talk: AcpConversation, where: Json, agreed: Agreed, timeout: floa
     talk.memory, talk.choices = memory, Choices.read(result)
 
 
-def _wants_login(talk: AcpConversation, agreed: Agreed, error: RpcError) -> AgentError:
+def _wants_login(talk: AcpConversation, agreed: InitializeResult, error: RpcError) -> AgentError:
     ways = "; ".join(agreed.logins) or "see its documentation"
     return AgentError(f"agent {talk.name!r} wants a login first ({error}). It offers: {ways}")

@@ -1,6 +1,7 @@
-"""An agent's pipes, as raw file descriptors on the event loop:
+"""Non-blocking readers and writers for an agent's stdin, stdout and stderr, with bounded memory.
 
-Never blocking, never more in memory than a bound.
+They work on raw file descriptors in the event loop rather than on asyncio's streams, so that reading can be paused and
+a process's last output can be drained synchronously after its exit.
 """
 
 from __future__ import annotations
@@ -12,17 +13,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import IO
 
-CHUNK = 256 * 1024
-UNSENT = 64 * 1024 * 1024  # bytes an agent may leave unread before it counts as dead
-LINE = 4096  # bytes of one line that are kept
-KEPT = 20  # lines with words in them
+CHUNK_BYTES = 256 * 1024
+MAX_UNSENT_BYTES = 64 * 1024 * 1024  # an agent that leaves more unread counts as dead
+MAX_STDERR_LINE_BYTES = 4096  # the rest of a longer line is dropped
+KEPT_STDERR_LINES = 20  # lines that are not blank
 
 
-class Writer:
-    """An agent's stdin.
-
-    `write` never waits and keeps the order; what does not fit goes when the agent reads.
-    """
+class StdinWriter:
+    """An agent's stdin. `write` never blocks; bytes that do not fit into the pipe are sent when the agent reads."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -32,14 +30,11 @@ class Writer:
 
     @property
     def stuck(self) -> bool:
-        """The agent has stopped reading: more waits for it than any prompt holds."""
-        return len(self._unsent) > UNSENT
+        """Whether the agent has stopped reading: more bytes are unsent than any prompt holds."""
+        return len(self._unsent) > MAX_UNSENT_BYTES
 
     def write(self, data: bytes) -> None:
-        """Send these bytes after all earlier ones.
-
-        A pipe that is closed takes them silently: a death is read.
-        """
+        """Send these bytes after all earlier ones. A closed pipe drops them; the reader reports the agent's death."""
         if not self._open or self.stuck:
             return
         idle = not self._unsent
@@ -52,10 +47,10 @@ class Writer:
             asyncio.get_running_loop().remove_writer(self._pipe.fileno())
 
     def _flush(self) -> bool:
-        """Write what fits; whether that was all."""
+        """Write as much as the pipe takes; True if nothing is left to write."""
         try:
             while self._unsent:
-                sent = os.write(self._pipe.fileno(), memoryview(self._unsent)[:CHUNK])
+                sent = os.write(self._pipe.fileno(), memoryview(self._unsent)[:CHUNK_BYTES])
                 del self._unsent[:sent]
         except BlockingIOError:
             return False
@@ -75,8 +70,8 @@ class Writer:
             self._pipe.close()
 
 
-class Reader:
-    """An agent's stdout in chunks of up to 256 KB: `on_data(bytes)`, and `on_end()` once."""
+class StdoutReader:
+    """An agent's stdout. Calls `on_data` with chunks of up to 256 KiB, then `on_end` once at end-of-file."""
 
     def __init__(self, pipe: IO[bytes], on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._pipe = pipe
@@ -88,7 +83,7 @@ class Reader:
         self.resume()
 
     def pause(self) -> None:
-        """Leave the rest in the pipe for now: the agent waits, nothing is lost."""
+        """Stop reading for now. The agent blocks once the pipe is full; nothing is lost."""
         if self._open and not self._paused:
             self._paused = True
             asyncio.get_running_loop().remove_reader(self._pipe.fileno())
@@ -100,7 +95,7 @@ class Reader:
 
     def _readable(self) -> None:
         try:
-            chunk = os.read(self._pipe.fileno(), CHUNK)
+            chunk = os.read(self._pipe.fileno(), CHUNK_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -120,28 +115,28 @@ class Reader:
         self._pipe.close()
 
 
-class Stderr:
-    """Reads a pipe to its end; each line goes to `log` once. `tail` answers what was said last.
+class StderrReader:
+    """An agent's stderr: passes each line to `log` and keeps the last ones for `tail`.
 
-    It is always drained: 400 KB of it, unread, dead-lock an agent.
+    It must always be read: an agent whose stderr pipe is full blocks for good.
     """
 
     def __init__(self, pipe: IO[bytes], log: Callable[[str], None]) -> None:
         self._pipe = pipe
         self._log = log
-        self._lines: deque[str] = deque(maxlen=KEPT)
+        self._lines: deque[str] = deque(maxlen=KEPT_STDERR_LINES)
         self._part = b""
-        self._skip = False  # inside a line that was longer than LINE
+        self._skip = False  # inside the rest of an overlong line
         self._open = True
         os.set_blocking(pipe.fileno(), False)
         asyncio.get_running_loop().add_reader(pipe.fileno(), self._readable)
 
     def tail(self, lines: int = 5) -> str:
-        """The last lines that are not empty, at most KEPT, joined by newlines; "" if nothing was said."""
+        """The last lines that are not blank (20 at most), joined by newlines; "" if there are none."""
         return "\n".join(list(self._lines)[-lines:])
 
     def _readable(self) -> bool:
-        """Read once; whether more may be waiting."""
+        """Read once; True if there may be more."""
         try:
             chunk = os.read(self._pipe.fileno(), 65536)
         except BlockingIOError:
@@ -155,7 +150,7 @@ class Stderr:
         for line in whole:
             self._keep(line)
             self._skip = False
-        if len(rest) > LINE:
+        if len(rest) > MAX_STDERR_LINE_BYTES:
             self._keep(rest)
             self._skip, rest = True, b""
         self._part = rest
@@ -164,13 +159,13 @@ class Stderr:
     def _keep(self, line: bytes) -> None:
         if self._skip:
             return
-        text = line[:LINE].decode(errors="replace").rstrip("\r")
+        text = line[:MAX_STDERR_LINE_BYTES].decode(errors="replace").rstrip("\r")
         if text.strip():
             self._lines.append(text)
         self._log(text)
 
     def drain(self) -> None:
-        """Take what is there already: the last words of a process that has just died."""
+        """Read all that is in the pipe now: the last output of a process that has just died."""
         for _ in range(64):
             if not self._open or not self._readable():
                 return

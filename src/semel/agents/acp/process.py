@@ -1,8 +1,8 @@
-"""One agent process and its group: started, watched, ended. It never waits on a pipe to learn of a death.
+"""Start, watch and end an agent's process group.
 
-The spawned pid may be a launcher whose worker lives on, and grandchildren may hold our pipes: so the
-exit is learned from the kernel (pidfd; elsewhere a waiting thread), and what is ended is the whole
-process group.
+The spawned pid may be a launcher whose workers live on, and grandchildren may hold our pipes open. So an exit is
+learned from the kernel (pidfd; elsewhere a thread in waitpid), never from a pipe's end, and the whole process group is
+ended. No process runs before its spawn is recorded (`launch.py`), and none outlives the gateway (`guard.py`; Law 10).
 """
 
 from __future__ import annotations
@@ -18,32 +18,37 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from semel.agents.acp.guard import Guard
-from semel.agents.acp.pipes import Stderr, Writer
+from semel.agents.acp.pipes import StderrReader, StdinWriter
 from semel.gateway import process_identity
 from semel.gateway.process_identity import kill_group_if_same as kill_group_if_same
 
-LAUNCH = Path(__file__).parent.parent / "launch.py"
-SWEEP = 1.0  # seconds that workers get between their leader's exit and SIGKILL
-REAP = 5.0  # seconds a SIGKILL may take (a process in uninterruptible sleep takes longer)
+LAUNCHER_PATH = Path(__file__).parent.parent / "launch.py"
+MAX_WORKER_GRACE_S = 1.0  # for workers, between their leader's exit and SIGKILL
+KILL_TIMEOUT_S = 5.0  # after SIGKILL; a process in uninterruptible sleep takes longer
 
 
-class Process:
-    """A started agent: `pid`, `pgid` (the same), `born` (births.identity), its pipes, and how it ended."""
+class GuardedProcess:
+    """A started process with a group and a guard of its own.
 
-    def __init__(self, popen: subprocess.Popen[bytes], born: str, stderr: Stderr, guard: Guard) -> None:
+    pid, pgid   the same number
+    born        identifies the process even if its pid is reused (`process_identity.identity`)
+    mark        the value of SEMEL_SPAWN in its environment
+    """
+
+    def __init__(self, popen: subprocess.Popen[bytes], born: str, stderr: StderrReader, guard: Guard) -> None:
         self.pid = self.pgid = popen.pid
         self.born = born
         self.mark = process_identity.mark(popen.pid, born)
         self.stderr = stderr
         assert popen.stdin and popen.stdout
-        self.writer = Writer(popen.stdin)
-        self.stdout = popen.stdout  # raw; whoever reads it closes it
+        self.writer = StdinWriter(popen.stdin)
+        self.stdout = popen.stdout  # raw; its reader closes it
         self._popen = popen
         self._guard = guard
         self._exited = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._ending: asyncio.Task[None] | None = None
-        self._over = False  # the group is gone: its number may belong to others now
+        self._over = False  # the group is gone, and its number may be reused: send no more signals
         self._watch()
 
     def __repr__(self) -> str:
@@ -58,30 +63,30 @@ class Process:
         env: Mapping[str, str],
         on_start: Callable[[int, int, str], Awaitable[None]],
         log: Callable[[str], None],
-    ) -> Process:
-        """Start the launcher, have `on_start(pid, pgid, born)` record it, then let it run the command.
+    ) -> GuardedProcess:
+        """Start the launcher, have `on_start(pid, pgid, born)` record it, then let it exec the command.
 
-        Raises OSError if no process could be made; what `on_start` raises passes, and the process is
-        gone then.
+        log: called with each line of stderr. Raises OSError if no process could be started. If `on_start` raises,
+        the process is ended and the exception passes on.
         """
-        popen, control = _popen(command, cwd, env)
+        popen, control = _spawn_launcher(command, cwd, env)
         try:
             assert popen.stderr
             born = process_identity.identity(popen.pid) or "gone"
-            self = cls(popen, born, Stderr(popen.stderr, log), _guard(popen))
+            self = cls(popen, born, StderrReader(popen.stderr, log), _start_guard(popen))
             try:
                 await on_start(self.pid, self.pgid, born)
             except BaseException:
                 self.stdout.close()
                 await self.end(0.0)
                 raise
-            with contextlib.suppress(OSError):  # it is dead: what watches it says so
+            with contextlib.suppress(OSError):  # it is dead already; the watcher reports that
                 os.write(control, f"{self.mark}\n".encode())
             return self
         finally:
             os.close(control)
 
-    # ---------------------------------------------------------------- its end, as it is learned
+    # ---------------------------------------------------------------- watching for its exit
 
     @property
     def code(self) -> int | None:
@@ -89,14 +94,14 @@ class Process:
         return self._popen.returncode
 
     def on_exit(self, call: Callable[[], None]) -> None:
-        """Have `call` called, in the event loop, when the leader has exited (at once, if it has)."""
+        """Call `call` in the event loop when the leader exits; at once if it already has."""
         if self._exited.is_set():
             call()
         else:
             self._watchers.append(call)
 
     async def exited(self, within: float) -> bool:
-        """Wait for the leader's exit, for at most so many seconds."""
+        """Wait up to `within` seconds for the leader's exit; True if it has exited."""
         if not self._exited.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within):
@@ -105,7 +110,7 @@ class Process:
 
     @property
     def ending(self) -> bool:
-        """The gateway is ending it: workers get their grace."""
+        """Whether the gateway is ending the process, so that workers get their grace period."""
         return self._ending is not None
 
     def how_it_ended(self) -> str:
@@ -136,7 +141,7 @@ class Process:
 
     def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         self._popen.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        with contextlib.suppress(RuntimeError):  # the event loop is closed already
             loop.call_soon_threadsafe(self._has_exited)
 
     def _has_exited(self) -> None:
@@ -152,9 +157,9 @@ class Process:
         self._signal(signal.SIGKILL)
 
     async def end(self, grace: float) -> None:
-        """stdin closed, SIGTERM after `grace` seconds, SIGKILL after `grace` more; then nothing is left.
+        """Close stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace` more; afterwards the group is gone.
 
-        May be called again, by several, and be cancelled: the ending goes on.
+        May be called several times. If the caller is cancelled, the termination continues.
         """
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(grace))
@@ -166,21 +171,21 @@ class Process:
         self.writer.close()
         if grace > 0:
             orderly = await self.exited(grace)
-            self._signal(signal.SIGTERM)  # to what the leader left, too
+            self._signal(signal.SIGTERM)  # also for workers that a leader left behind
             if orderly or await self.exited(grace):
-                await self._workers_gone(min(grace, SWEEP))
+                await self._workers_gone(min(grace, MAX_WORKER_GRACE_S))
         self.kill()
-        await self.exited(REAP)
-        await asyncio.to_thread(process_identity.kill_strays, self.mark)
+        await self.exited(KILL_TIMEOUT_S)
+        await asyncio.to_thread(process_identity.kill_tagged_processes, self.mark)
         self._reap_adopted()
         self._over = True
         self._guard.leave()
         self.stderr.close()
 
     async def _workers_gone(self, within: float) -> None:
-        """An agent's worker may still be writing the history that a later load will read: let it finish."""
+        """Wait for the group's workers to exit: one may still be writing the history that a later load reads."""
         until = asyncio.get_running_loop().time() + within
-        while await asyncio.to_thread(process_identity.members, self.pgid):
+        while await asyncio.to_thread(process_identity.list_group_members, self.pgid):
             if asyncio.get_running_loop().time() > until:
                 return
             await asyncio.sleep(0.02)
@@ -193,7 +198,7 @@ class Process:
             os.killpg(self.pgid, number)
 
     def _reap_adopted(self) -> None:
-        """In a container the gateway may be process 1, and inherits orphans: none stays a zombie."""
+        """Reap orphans of the group. In a container the gateway may be pid 1 and inherits them as zombies."""
         if not self._exited.is_set():
             return  # the leader is Popen's to reap
         with contextlib.suppress(ChildProcessError):
@@ -201,13 +206,15 @@ class Process:
                 pass
 
 
-def _popen(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], int]:
-    """The launcher, waiting for its mark, and our end of its control pipe. Called in the event loop's thread,
-    because that thread's end is what PDEATHSIG tells."""
+def _spawn_launcher(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the launcher; returns it and the write end of its control pipe. It waits there for its mark.
+
+    Must run in the event loop's thread, because PDEATHSIG fires when the starting thread ends.
+    """
     theirs, ours = os.pipe()
     try:
         popen = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(LAUNCH), str(theirs), "--", *command],
+            [sys.executable, "-I", "-S", str(LAUNCHER_PATH), str(theirs), "--", *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -225,10 +232,10 @@ def _popen(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[s
     return popen, ours
 
 
-def _guard(popen: subprocess.Popen[bytes]) -> Guard:
+def _start_guard(popen: subprocess.Popen[bytes]) -> Guard:
     try:
         return Guard(popen.pid)
     except BaseException:
         popen.kill()
-        popen.communicate()  # it has executed nothing yet: this ends at once, and closes its pipes
+        popen.communicate()  # the launcher is still waiting, so this returns at once; it closes the pipes
         raise

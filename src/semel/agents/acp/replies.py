@@ -1,4 +1,4 @@
-"""What an agent answers to our requests, read tolerantly."""
+"""Parse an agent's JSON-RPC answers to our requests, tolerant of its deviations from ACP."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from semel.agents.acp.wire import Id, Reply
 from semel.gateway.ports import Answered, Json
 
 
-def error_text(error: Json) -> str:
-    """A JSON-RPC error for people: the message, and what its data adds."""
+def describe_rpc_error(error: Json) -> str:
+    """A JSON-RPC error as text for people: its message, plus the detail in its `data` if that says more."""
     message = str(error.get("message") or f"error {error.get('code')}")
     data = error.get("data")
     more = data if isinstance(data, str) else None
@@ -20,22 +20,23 @@ class RpcError(Exception):
     """The agent answered a request with an error."""
 
     def __init__(self, error: Json) -> None:
-        super().__init__(error_text(error))
+        super().__init__(describe_rpc_error(error))
         self.code = error.get("code")
 
 
-def our_id(id: Id) -> Id:
-    """Our ids are integers; some agents answer with them as text or as a float."""
+def normalize_id(id: Id) -> Id:
+    """Convert a reply's id to the integer that we sent; some agents return it as text or as a float."""
     if isinstance(id, float) and id.is_integer():
         return int(id)
     return int(id) if isinstance(id, str) and id.isdecimal() and len(id) < 20 else id
 
 
 def answered(reply: Reply) -> Answered:
-    """A prompt's response as a signal. `meta` is its `_meta`, and `usage` where it says that."""
+    """The response to a prompt, as a signal. Its `meta` is the response's `_meta`, plus `usage` if that is given;
+    for an error, the error's code and data."""
     if reply.error is not None:
         facts: Json = {name: reply.error[name] for name in ("code", "data") if name in reply.error}
-        return Answered("error", error_text(reply.error), facts)
+        return Answered("error", describe_rpc_error(reply.error), facts)
     result = reply.result if isinstance(reply.result, dict) else {}
     stop = result.get("stopReason")
     meta: Json = dict(result["_meta"]) if isinstance(result.get("_meta"), dict) else {}

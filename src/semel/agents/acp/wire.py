@@ -1,12 +1,11 @@
-"""The wire: JSON-RPC 2.0, one message a line, read in order by one reader (ACP, transport "stdio").
+"""JSON-RPC 2.0 over an agent's pipes, one message per line (ACP, transport "stdio").
 
-Real agents print plain text on stdout, send scalars, batches and unknown methods, use integer and string
-ids, and write lines of many megabytes. All of that is taken as it comes; the largest file that Semel takes fits
-into a line.
+Real agents print plain text on stdout, send scalars, batches and unknown methods, use integer and string ids, and
+write lines of many megabytes. All of that is accepted; the largest file that Semel takes fits into one line.
 
-Of a line above the bound only both ends are kept. Where what is left out is the content of a file, or of a tool call,
-the message is taken with words in its place, and the turn goes on; any other such line ends the conversation: what it
-said, and to whom, cannot be known. So does one that has no end.
+Of a longer line only the beginning and the end are kept. If the part left out lies in the content of a file or of a
+tool call, a note replaces it and the turn goes on. In any other case the conversation ends, because what the agent
+said and to whom is unknown; likewise if a line grows without end.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from typing import IO, Any
 import msgspec
 
 from semel.acp_stream.surrogate_pairs import scrub_update
-from semel.agents.acp.pipes import Reader, Writer
+from semel.agents.acp.pipes import StdinWriter, StdoutReader
 from semel.text.wellformed import scrub
 
 log = logging.getLogger("semel.agents")
 
-MAX_LINE = (50 * 4 // 3 + 2) * 1024 * 1024  # bytes: base64 of the largest file (gateway.files.FILE_LIMIT), and room
-ENDLESS = 4  # a line of so many times the bound is not waited for
-ENDS = 64 * 1024  # bytes of a line above the bound that are kept at each of its ends
-GAP = f"left-out-{secrets.token_hex(16)}"  # stands between them; no agent can write it
+MAX_LINE_BYTES = (50 * 4 // 3 + 2) * 1024 * 1024  # bytes; fits the largest file (FILE_LIMIT) in base64
+ENDLESS_LINE_FACTOR = 4  # a line longer than this many times the limit ends the conversation
+KEPT_END_BYTES = 64 * 1024  # kept at each end of an overlong line
+GAP_MARKER = f"left-out-{secrets.token_hex(16)}"  # put between the two ends; unguessable
 Id = int | str | float | None
 
 _decoder = msgspec.json.Decoder()
@@ -40,7 +39,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The other side calls. `id` is None for a notification; `asks` says whether it wants an answer."""
+    """A request or notification from the agent. `asks`: it is a request, which needs an answer to `id`."""
 
     method: str
     params: dict[str, Any]
@@ -57,7 +56,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """A line, or part of one, that is no JSON-RPC message."""
+    """A line, or an element of a batch, that is not a JSON-RPC message."""
 
     text: str
 
@@ -66,19 +65,19 @@ Message = Call | Reply | Noise
 
 
 class LineTooLong(Exception):
-    """The agent sent a line far above the bound."""
+    """The agent sent a line several times longer than the limit."""
 
 
 class Lines:
-    """Cuts chunks into lines, at a cost linear in the bytes. Of one above `limit` bytes both ends are given."""
+    """Splits chunks into lines, in linear time. A line above `limit` bytes is reduced to its two ends."""
 
-    def __init__(self, limit: int = MAX_LINE) -> None:
+    def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
-        self._ends = min(ENDS, limit // 4)
+        self._ends = min(KEPT_END_BYTES, limit // 4)
         self._parts: list[bytes] = []
         self._size = 0
-        self._head: bytes | None = None  # of a line above the limit; its end is in `_parts`
-        self.left_out = 0  # bytes of the line that was given last: GAP stands for them
+        self._head: bytes | None = None  # beginning of an overlong line; its end is in `_parts`
+        self.left_out = 0  # bytes missing from the line returned last, at the gap marker
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The lines this chunk completes, without their newline. Raises LineTooLong."""
@@ -92,7 +91,7 @@ class Lines:
     def _add(self, part: bytes) -> None:
         self._parts.append(part)
         self._size += len(part)
-        if self._size > self._limit * ENDLESS:
+        if self._size > self._limit * ENDLESS_LINE_FACTOR:
             raise LineTooLong
         if self._size > self._limit:
             line = b"".join(self._parts)
@@ -100,29 +99,29 @@ class Lines:
             self._parts = [line[-self._ends :]]
 
     def rest(self) -> bytes:
-        """What came after the last newline."""
+        """Take the bytes collected since the last newline."""
         line = b"".join(self._parts)
         self.left_out = 0
         if self._head is not None:
             self.left_out = self._size - 2 * self._ends
-            line = _whole_end(self._head) + GAP.encode() + _whole_beginning(line)
+            line = _whole_end(self._head) + GAP_MARKER.encode() + _whole_beginning(line)
         self._parts, self._size, self._head = [], 0, None
         return line
 
 
 def _whole_end(head: bytes) -> bytes:
-    """The beginning of a JSON text, without half an escape at its end."""
+    """Drop an incomplete escape sequence from the end of a JSON fragment."""
     half = head.rfind(b"\\", len(head) - 6)
     return head if half < 0 else head[:half].rstrip(b"\\")
 
 
 def _whole_beginning(tail: bytes) -> bytes:
-    """The end of a JSON text, without a character at its beginning that may be escaped."""
+    """Drop the first character of a JSON fragment, as it may belong to an escape sequence."""
     return tail.lstrip(b"\\")[1:]
 
 
 def fill_gap(call: Call, left_out: int) -> bool:
-    """Say in a message how much of it was left out, if that is content of a file or of a tool call."""
+    """Replace the gap marker in a message by a note. False if the gap is not in the content of a file or tool call."""
     update = call.params.get("update")
     if not isinstance(update, dict):
         return False
@@ -132,10 +131,10 @@ def fill_gap(call: Call, left_out: int) -> bool:
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(inner, dict | list):
                 stack.append((inner, (*path, key)))
-            elif isinstance(inner, str) and GAP in inner:
+            elif isinstance(inner, str) and GAP_MARKER in inner:
                 if not _is_content(update, (*path, key)):
                     return False
-                value[key] = inner.replace(GAP, f"\n[... {left_out:,} bytes were left out here ...]\n")
+                value[key] = inner.replace(GAP_MARKER, f"\n[... {left_out:,} bytes were left out here ...]\n")
                 if isinstance(value, dict):
                     value["leftOut"] = left_out
                 return True
@@ -143,16 +142,17 @@ def fill_gap(call: Call, left_out: int) -> bool:
 
 
 def _is_content(update: Any, path: tuple[Any, ...]) -> bool:
-    """Whether this is no text of the agent: what is left out of that may have said for whom it is."""
+    """Whether a path in an update is file or tool content. A gap in the agent's own text is not allowed: the missing
+    part may address the text to other people."""
     if update.get("sessionUpdate") in ("tool_call", "tool_call_update"):
         return path[0] in ("content", "rawOutput")
     return path[-1] in ("data", "blob") or path[-2:] == ("resource", "text")
 
 
 def decode(line: bytes) -> Any:
-    """The JSON of a line, leniently: bad UTF-8 and lone surrogates are replaced. Raises ValueError.
+    """Parse a line of JSON, replacing invalid UTF-8 and lone surrogates. Raises ValueError.
 
-    Half of a surrogate pair in a text that streams stays: its other half may be in the next line.
+    Half of a surrogate pair in streamed text is kept, as the other half may follow in the next chunk.
     """
     try:
         return _decoder.decode(line)
@@ -173,7 +173,7 @@ def _scrub_message(value: Any) -> Any:
 
 
 def messages(line: bytes) -> list[Message]:
-    """What a line holds: one message, several (a batch array), or noise. Never raises."""
+    """Parse a line into messages: one, several (a batch), or Noise if it is not JSON-RPC. Never raises."""
     try:
         value = decode(line)
     except ValueError:
@@ -198,22 +198,22 @@ def _message(value: Any) -> Message:
 
 
 class Trace:
-    """Keeps the wire in a file: one object a line, {"t": seconds, "dir", "msg"}; `semel fold` reads it.
+    """Records the wire in a file that `semel fold` reads: one object per line, {"t": seconds, "dir", "msg"}.
 
-    dir: "c2a" we to the agent (token blotted out), "a2c" the agent to us (the raw line), "a2c_raw" a
-    line that is no JSON, "stderr", "note".
+    dir: "c2a" from us to the agent, "a2c" from the agent to us (the raw line), "a2c_raw" a line that is not
+    JSON, "stderr", "note". The fencing token is replaced everywhere.
     """
 
     def __init__(self, path: Path, secret: str = "") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A whole conversation: for its owner's eyes.
+        # The file holds a whole conversation, so only its owner may read it.
         self._file: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
         self._path = path
         self._began = time.monotonic()
         self._secret = secret.encode()
 
     def raw(self, direction: str, line: bytes) -> None:
-        """One line that is JSON already."""
+        """Record a line that is JSON already."""
         if self._secret:
             line = line.replace(self._secret, b"(secret)")
         line = line.decode(errors="replace").encode()
@@ -236,20 +236,20 @@ class Trace:
 
 
 class Wire:
-    """Both pipes of one agent.
+    """Sends and receives the messages of one agent.
 
-    `on_message` is called in the order of the wire; `on_end(why)` once, after the last.
+    Calls `on_message` for each message in order, then `on_end(why)` once; `why` is `None` at a normal end-of-file.
     """
 
     def __init__(
         self,
-        writer: Writer,
+        writer: StdinWriter,
         stdout: IO[bytes],
         on_message: Callable[[Message], None],
         on_end: Callable[[str | None], None],
         *,
         trace: Trace | None = None,
-        limit: int = MAX_LINE,
+        limit: int = MAX_LINE_BYTES,
     ) -> None:
         self._writer = writer
         self._on_message = on_message
@@ -258,7 +258,7 @@ class Wire:
         self._limit = limit
         self._lines = Lines(limit)
         self._ended = False
-        self.reader = Reader(stdout, self._data, self._eof)
+        self.reader = StdoutReader(stdout, self._data, self._eof)
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one message, after all earlier ones. Never waits."""
@@ -276,7 +276,7 @@ class Wire:
             for line in self._lines.feed(chunk):
                 self._line(line, self._lines.left_out)
         except LineTooLong:
-            self._lines.rest()  # not kept until a garbage collection that an idle gateway never comes to
+            self._lines.rest()  # free the memory now; an idle gateway may not collect garbage for long
             self._too_long()
 
     def _too_long(self) -> None:
@@ -295,7 +295,7 @@ class Wire:
             if not all(isinstance(one, Call) and fill_gap(one, left_out) for one in found):
                 self._too_long()
                 return
-            line = line.replace(GAP.encode(), b"[...]")
+            line = line.replace(GAP_MARKER.encode(), b"[...]")
         if self._trace:
             if len(found) == 1 and isinstance(found[0], Noise):
                 self._trace.note("a2c_raw", line.decode(errors="replace"))
@@ -305,10 +305,7 @@ class Wire:
             self._on_message(message)
 
     def finish(self, why: str | None) -> None:
-        """No more is read;
-
-        `on_end(why)` follows if it has not yet. `why` is None at the end of the stream.
-        """
+        """Stop reading and call `on_end(why)`, unless that was done. `why` is `None` at a normal end-of-file."""
         if self._ended:
             return
         self._ended = True

@@ -1,4 +1,4 @@
-"""`python -m semel.agents.demo`: see the package."""
+"""`python -m semel.agents.demo`: parse the options and serve stdin; the package describes the options."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 from semel.agents.demo.agent import NAME, DemoAgent, Options
-from semel.agents.demo.memory import default_state
-from semel.agents.demo.rpc import received
+from semel.agents.demo.memory import get_state_dir
+from semel.agents.demo.rpc import read_messages
 
 USAGE = "usage: python -m semel.agents.demo [--state DIR] [--script FILE] [--log FILE] [--name NAME] [--instant]"
 
 
 def options(arguments: list[str]) -> Options:
-    """From the command line, else the environment. Exits with 2 on wrong usage."""
+    """Read the options from the command line, else from the environment. Exits with code 2 on wrong usage."""
     given: dict[str, str] = {}
     rest = iter(arguments)
     for one in rest:
@@ -26,7 +26,7 @@ def options(arguments: list[str]) -> Options:
         given[name] = value
     log = given.get("log") or os.environ.get("SEMEL_DEMO_LOG")
     return Options(
-        state=Path(given["state"]) if "state" in given else default_state(),
+        state=Path(given["state"]) if "state" in given else get_state_dir(),
         script=given.get("script") or os.environ.get("SEMEL_DEMO_SCRIPT"),
         log=Path(log) if log else None,
         instant="instant" in given,
@@ -37,12 +37,12 @@ def options(arguments: list[str]) -> Options:
 def main() -> None:
     agent = DemoAgent(options(sys.argv[1:]))
     try:
-        for message in received():
+        for message in read_messages():
             agent.handle(message)
     except (KeyboardInterrupt, BrokenPipeError):
         pass
     agent.close()
-    os._exit(0)  # a prompt's thread may be anywhere; nothing is buffered
+    os._exit(0)  # do not wait for threads of running prompts; no output is buffered
 
 
 if __name__ == "__main__":

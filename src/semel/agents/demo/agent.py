@@ -1,4 +1,8 @@
-"""The agent side of ACP v1: initialize, sessions, prompts, cancel, modes and models."""
+"""The agent side of ACP v1: initialize, sessions, prompts, cancel, modes and models.
+
+The main thread reads and answers messages; each turn runs in a thread of its own (`turn.py`). A prompt that arrives
+during a turn joins it (steering), and both prompts get the same answer.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from semel.agents.demo import script, words
 from semel.agents.demo.mcp import Cancelled, Server
 from semel.agents.demo.memory import Memory
 from semel.agents.demo.rpc import Client, Json
-from semel.agents.demo.turn import Ended, Failed, Turn
+from semel.agents.demo.turn import PromptEnded, PromptFailed, Turn
 
 NAME = "semel-demo"
 MODES = [
@@ -27,7 +31,7 @@ MODELS = [
 
 
 class Refused(Exception):
-    """A request that is answered with an error."""
+    """A request of the client is invalid; it is answered with this JSON-RPC error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -36,7 +40,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """From the command line or the environment (`__main__`)."""
+    """The agent's options, from the command line or the environment (`__main__`)."""
 
     state: Path
     script: str | None = None
@@ -46,7 +50,7 @@ class Options:
 
 
 class Session:
-    """One session: its memory, its MCP servers, and the turn that runs."""
+    """One session: its memory, its MCP servers and its running turn."""
 
     def __init__(self, client: Client, memory: Memory, servers: list[Json]) -> None:
         self.client = client
@@ -66,7 +70,7 @@ class Session:
         return self.client.ask(method, {"sessionId": self.memory.session, **params})
 
     def server(self, tool: str, name: str | None) -> Server:
-        """The server that has this tool, started if it does not run. Raises LookupError, OSError."""
+        """The server that has this tool; starts the servers if none runs. Raises LookupError or OSError."""
         with self._lock:
             if not self._servers:
                 self._servers = [Server(one) for one in self._specs if "command" in one]
@@ -82,7 +86,7 @@ class Session:
             server.stop(kill)
 
     def offers(self) -> Json:
-        """Modes and configuration options, as session/new and session/load answer them."""
+        """Modes and configuration options, in the format of the answers to session/new and session/load."""
         model = {"id": "model", "name": "Model", "category": "model", "type": "select"}
         return {
             "modes": {"currentModeId": self.mode, "availableModes": MODES},
@@ -91,7 +95,7 @@ class Session:
 
 
 class DemoAgent:
-    """Answers the client's messages. Prompts run in threads; everything else at once."""
+    """Answers the client's messages. Prompts run in threads; everything else is answered at once."""
 
     def __init__(self, options: Options) -> None:
         self.client = Client()
@@ -147,7 +151,7 @@ class DemoAgent:
         return {"sessionId": session.memory.session, **session.offers()}
 
     def load(self, params: Json) -> Json:
-        """The history is told again before the answer: that is its only mark."""
+        """Replay the history before the answer, as real agents do; nothing else marks it as replay."""
         session = self._restore(params)
         for update in session.memory.history():
             session.emit(update)
@@ -205,12 +209,12 @@ class DemoAgent:
             self._instant(id, session, heard)
             return
         if session.turn is not None and session.turn.join(id, text):
-            return  # steered: what it asks for is done in the turn that runs, and answered with it
+            return  # steered: the running turn does what it asks for and answers it
         session.turn = Turn(session, text)
         threading.Thread(target=self._run, args=(id, session, session.turn), daemon=True).start()
 
     def _instant(self, id: Any, session: Session, heard: int) -> None:
-        """For benchmarks: one chunk at once. `pong N`: N is time.monotonic_ns() as the prompt was read."""
+        """For benchmarks: answer at once with `pong N`; N is time.monotonic_ns() when the prompt was read."""
         update = {
             "sessionUpdate": "agent_message_chunk",
             "content": {"type": "text", "text": f"pong {heard}"},
@@ -233,11 +237,11 @@ class DemoAgent:
                 asked = turn.next()
         except Cancelled:
             answer = {"result": {"stopReason": "cancelled"}}
-        except Ended as ended:
+        except PromptEnded as ended:
             answer = {"result": {"stopReason": str(ended)}}
-        except Failed as failed:
+        except PromptFailed as failed:
             answer = {"error": failed.error}
-        except Exception as error:  # a script is somebody's input: whatever is wrong with it, the prompt ends
+        except Exception as error:  # whatever is wrong with a script, the prompt must end
             answer = {"error": {"code": -32602, "message": f"the script cannot be read: {error!r}"}}
         joined = turn.close()
         turn.save(answer.get("result", {}).get("stopReason", "error"))
@@ -247,10 +251,10 @@ class DemoAgent:
             self.client.send({"id": one, **answer})
 
     def _script(self, session: Session, text: str) -> Json:
-        written = script.typed(text)
-        found = script.in_prompt(written)
+        written = script.strip_marked_text(text)
+        found = script.find_in_prompt(written)
         if found is None and self.options.script:
-            found = script.from_file(self.options.script, text)
+            found = script.find_in_file(self.options.script, text)
         if found is not None:
             session.memory.set_resume(found.get("resume"))
             return found

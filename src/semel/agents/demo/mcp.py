@@ -1,4 +1,4 @@
-"""A small MCP client over stdio (MCP 2025-06-18): what lets the demo agent call tools as real agents do."""
+"""A small MCP client over stdio (MCP 2025-06-18), with which the demo agent calls tools as real agents do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Cancelled(Exception):
 
 
 class Server:
-    """One running MCP server, as ACP's session/new names it: {"name", "command", "args", "env"}."""
+    """One running MCP server. `spec` is an entry of session/new's mcpServers: {"name", "command", "args", "env"}."""
 
     def __init__(self, spec: Json) -> None:
         self.name = str(spec.get("name"))
@@ -51,7 +51,7 @@ class Server:
         return any(one.get("name") == tool for one in self.tools)
 
     def request(self, method: str, params: Json, cancelled: threading.Event | None = None) -> Json:
-        """The result. Raises ServerGone, Cancelled, or ValueError with the server's error."""
+        """Send a request and return its result. Raises ServerGone, Cancelled, or ValueError with the server's error."""
         with self._news:
             self._ids += 1
             id = self._ids
@@ -71,7 +71,7 @@ class Server:
         return result if isinstance(result, dict) else {}
 
     def call(self, tool: str, arguments: Json, meta: Json | None, cancelled: threading.Event) -> tuple[bool, str]:
-        """tools/call: whether it went well, and the text of its answer."""
+        """Call a tool; returns (whether it succeeded, the text of its result)."""
         params = {"name": tool, "arguments": arguments, **({"_meta": meta} if meta else {})}
         try:
             result = self.request("tools/call", params, cancelled)
@@ -81,11 +81,11 @@ class Server:
         return not result.get("isError"), text
 
     def stop(self, kill: bool = False) -> None:
-        """End the server: its stdin is closed, or it is killed outright."""
+        """Stop the server by closing its stdin (SIGKILL after 3 s), or with `kill` at once."""
         if kill:
             self._process.kill()
         elif self._process.stdin:
-            with contextlib.suppress(OSError):  # it died, and what was to be written to it is left over
+            with contextlib.suppress(OSError):  # it died with unwritten input
                 self._process.stdin.close()
         try:
             self._process.wait(3)
@@ -99,7 +99,7 @@ class Server:
             self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
             self._process.stdin.flush()
         except (OSError, ValueError):
-            pass  # it is gone: the reader says so
+            pass  # the server is gone; the reading thread notices
 
     def _read(self) -> None:
         assert self._process.stdout

@@ -1,8 +1,8 @@
-"""What the demo agent remembers, in files under its state directory, so that it survives the process.
+"""The demo agent's memory: files in its state directory, which survive the process.
 
-SESSION.jsonl        the session's history: one `update` object a line, whole messages
-SESSION.resume       the steps that a prompt without a script of its own runs next
-attempts/NAME        one byte for each time the script of that name was begun
+SESSION.jsonl        the session's history: one `update` object per line, whole messages
+SESSION.resume       the steps for the next prompt that has no script of its own
+attempts/NAME        one byte for each time the script of that name was started
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 Json = dict[str, Any]
 
 
-def default_state() -> Path:
+def get_state_dir() -> Path:
     """$SEMEL_DEMO_STATE, else semel/demo under $XDG_STATE_HOME (default ~/.local/state)."""
     if given := os.environ.get("SEMEL_DEMO_STATE"):
         return Path(given)
@@ -62,13 +62,13 @@ class Memory:
             return None
         steps: list[Any] = json.loads(self._resume.read_text())
         self._resume.unlink()
-        if steps and isinstance(steps[0], list):  # those of each prompt to come
+        if steps and isinstance(steps[0], list):  # a list of lists: one list of steps for each prompt to come
             steps, *later = steps
             self.set_resume(later or None)
         return steps
 
     def attempt(self, script: Json) -> int:
-        """How often this script was begun before, in whatever session and process; counts this one."""
+        """How often this script was started before, in any session and process; counts this start."""
         name = hashlib.sha256(json.dumps(script, sort_keys=True).encode()).hexdigest()[:16]
         path = self._state / "attempts" / str(script.get("name", name)).replace("/", "-")
         path.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""JSON-RPC over stdin and stdout, one message a line, for a program of threads."""
+"""Thread-safe JSON-RPC over stdin and stdout, one message per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class Client:
-    """Whoever started this agent. Safe to use from every thread."""
+    """The connection to the client that started this agent. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class Client:
         self.raw("".join(lines).encode("utf-8", "surrogatepass"))
 
     def raw(self, data: bytes) -> None:
-        """Write bytes as they are: what a careless agent prints among its messages."""
+        """Write bytes unchanged, to imitate an agent that prints text between its messages."""
         with self._lock:
             try:
                 sys.stdout.buffer.write(data)
@@ -36,7 +36,7 @@ class Client:
                 os._exit(0)  # nobody listens any more
 
     def ask(self, method: str, params: Json) -> Json:
-        """A request to the client; its answer, {"result"} or {"error"}. Waits as long as it takes."""
+        """Send a request to the client and wait, without a timeout, for its answer: {"result"} or {"error"}."""
         with self._news:
             self._ids += 1
             id = self._ids
@@ -46,13 +46,13 @@ class Client:
             return self._answers.pop(id)
 
     def answered(self, message: Json) -> None:
-        """The client answers a request of ours."""
+        """Accept the client's answer to one of our requests."""
         with self._news:
             self._answers[message["id"]] = message
             self._news.notify_all()
 
 
-def received() -> Iterator[Json]:
+def read_messages() -> Iterator[Json]:
     """The client's messages, until it closes our stdin."""
     for line in sys.stdin.buffer:
         if line.strip():

@@ -1,4 +1,7 @@
-"""One prompt: its steps, run one after the other in a thread of their own."""
+"""A turn of the demo agent: the steps of a script, run in order in a thread of the turn.
+
+A step named `x` is the method `do_x`. Every pause is a cancellation point, unless the script made the agent deaf.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,29 @@ from semel.agents.demo.script import pieces
 if TYPE_CHECKING:
     from semel.agents.demo.agent import Session
 
-ALLOW = [
+PERMISSION_OPTIONS = [
     {"optionId": "allow", "name": "Allow once", "kind": "allow_once"},
     {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
     {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
 ]
-ENDED = "semel-demo/ended"  # in the `_meta` of a history's update: the stop reason of the turn before it
+STOP_REASON_KEY = "semel-demo/ended"  # `_meta` key in the history: the stop reason of the turn that just ended
 _lock = threading.Lock()
 _count = 0
 
 
 def new_id(kind: str) -> str:
-    """An id no other process of this agent makes."""
+    """An id that is unique across processes of this agent."""
     global _count
     with _lock:
         _count += 1
         return f"{kind}-{os.getpid()}-{time.time_ns() // 1_000_000 % 10**9}-{_count}"
 
 
-class Ended(Exception):
+class PromptEnded(Exception):
     """A step ends the prompt with this stop reason."""
 
 
-class Failed(Exception):
+class PromptFailed(Exception):
     """A step ends the prompt with this JSON-RPC error."""
 
     def __init__(self, error: Json) -> None:
@@ -46,7 +49,7 @@ class Failed(Exception):
 
 
 class Turn:
-    """Runs steps (`script`) and keeps what they told for the session's history."""
+    """Runs steps (`script`) and collects their updates for the session's history."""
 
     def __init__(self, session: Session, prompt: str) -> None:
         self.session = session
@@ -57,26 +60,26 @@ class Turn:
         self._deaf = False
         self._forget = False
         self._lock = threading.Lock()
-        self._joined: list[Any] = []  # ids of prompts that came while this one ran
-        self._waiting: list[str] = []  # their texts, until they are done
+        self._joined: list[Any] = []  # ids of prompts that joined this turn
+        self._waiting: list[str] = []  # texts of joined prompts that were not run yet
         self._over = False
         self._keep("user_message_chunk", prompt, new_id("user"))
 
     def run(self, steps: list[Any]) -> None:
-        """Raises Cancelled, Ended or Failed; returns when all is done."""
+        """Run the steps. Raises Cancelled if the turn is cancelled, or the exception of a `stop` or `error` step."""
         for step in steps:
             self._check()
             one = {"text": step} if isinstance(step, str) else step
             name = next(iter(one))
             do = getattr(self, f"do_{name}", None)
             if do is None:
-                raise Failed({"code": -32602, "message": f"the demo agent knows no step {name!r}"})
+                raise PromptFailed({"code": -32602, "message": f"the demo agent knows no step {name!r}"})
             do(one[name], {key: value for key, value in one.items() if key != name})
 
     # ---------------------------------------------------------------- prompts that come meanwhile
 
     def join(self, id: Any, prompt: str) -> bool:
-        """Another prompt, to be read by this turn. False: it is over."""
+        """Add another prompt to this turn; False if the turn is over already."""
         with self._lock:
             if not self._over:
                 self._joined.append(id)
@@ -84,7 +87,7 @@ class Turn:
             return not self._over
 
     def next(self) -> str | None:
-        """The next prompt to be read, or None: the turn is over."""
+        """The next joined prompt; `None` if there is none, which ends the turn."""
         with self._lock:
             self._over = not self._waiting
             prompt = None if self._over else self._waiting.pop(0)
@@ -94,26 +97,26 @@ class Turn:
         return prompt
 
     def close(self) -> list[Any]:
-        """No more prompts; the ids of those that came."""
+        """End the turn; returns the ids of the prompts that joined it."""
         with self._lock:
             self._over = True
             return self._joined
 
     def save(self, stop: str | None = None) -> None:
-        """Write what was told since the last time into the history; with how the turn ended, once it has."""
+        """Write the updates since the last save into the history, and the stop reason if the turn has ended."""
         told, self._history = self._history, []
         if stop is not None:
-            told.append({"sessionUpdate": "session_info_update", "_meta": {ENDED: stop}})
+            told.append({"sessionUpdate": "session_info_update", "_meta": {STOP_REASON_KEY: stop}})
         if not self._forget:
             self.session.memory.save(told)
 
-    # ---------------------------------------------------------------- telling
+    # ---------------------------------------------------------------- updates
 
     def emit(self, update: Json) -> None:
         self.session.emit(update)
 
     def _keep(self, kind: str, text: str, id: str) -> None:
-        """A message enters the history whole, whatever its chunks were."""
+        """Add a chunk to the history, which stores whole messages."""
         last = self._history[-1] if self._history else {}
         if last.get("sessionUpdate") == kind and last.get("messageId") == id:
             last["content"]["text"] += text
@@ -158,7 +161,7 @@ class Turn:
     def do_update(self, update: Json, _: Json) -> None:
         self.emit(update)
         content = update.get("content")
-        if isinstance(content, dict) and content.get("type", "text") != "text":  # what it hands over, it remembers
+        if isinstance(content, dict) and content.get("type", "text") != "text":  # files and images
             self._history.append(update)
 
     def do_remember(self, update: Json, _: Json) -> None:
@@ -168,7 +171,7 @@ class Turn:
         id = more.get("id") or new_id("tool")
         call = {"toolCallId": id, "title": title, "kind": more.get("kind", "execute")}
         call["rawInput"] = more.get("input", {})
-        if more.get("guarded") and self.session.mode == "ask" and not self._allowed(call, ALLOW):
+        if more.get("guarded") and self.session.mode == "ask" and not self._allowed(call, PERMISSION_OPTIONS):
             self.do_text("I was not allowed to. ", {})
             return
         terminal = {
@@ -247,9 +250,9 @@ class Turn:
             faults.append(fault)
 
     def _allowed(self, call: Json, options: list[Json]) -> bool:
-        """Ask.
+        """Ask the client for permission; True if it is granted.
 
-        Waits for the answer even when cancelled: the protocol demands one, and real agents hang too.
+        Waits for the answer even after a cancel: ACP demands an answer, and real agents wait for it, too.
         """
         answer = self.session.ask("session/request_permission", {"toolCall": call, "options": options})
         outcome = (answer.get("result") or {}).get("outcome") or {}
@@ -262,7 +265,7 @@ class Turn:
     def do_permission(self, title: str, more: Json) -> None:
         id = more.get("id") or new_id("tool")
         call = {"toolCallId": id, "title": title, "kind": "execute", "rawInput": more.get("input", {})}
-        allowed = self._allowed({**call, "status": "pending"}, more.get("options", ALLOW))
+        allowed = self._allowed({**call, "status": "pending"}, more.get("options", PERMISSION_OPTIONS))
         self.run(more.get("allowed" if allowed else "denied", []))
 
     def do_ask(self, method: str, more: Json) -> None:
@@ -315,7 +318,7 @@ class Turn:
         os._exit(code)
 
     def do_error(self, error: Json, _: Json) -> None:
-        raise Failed(error)
+        raise PromptFailed(error)
 
     def do_stop(self, reason: str, _: Json) -> None:
-        raise Ended(reason)
+        raise PromptEnded(reason)

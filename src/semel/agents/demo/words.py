@@ -1,4 +1,4 @@
-"""What the demo agent does for people: each word a prompt may hold, and the steps it stands for."""
+"""The demo agent's commands for people: the keywords that a prompt may contain, and the steps of each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 Steps = list[Any]
-PACE = 0.015  # seconds between two chunks of streamed text
+CHUNK_DELAY_S = 0.015  # seconds between two chunks of streamed text
 
 
-def say(text: str, pace: float = PACE) -> Steps:
+def say(text: str, pace: float = CHUNK_DELAY_S) -> Steps:
     """Text streamed a few words at a time."""
     return [{"text": text, "chunks": max(1, len(text) // 14), "delay": pace}]
 
@@ -40,7 +40,7 @@ def plan() -> Steps:
 
 
 def permission() -> Steps:
-    id = f"tidy-{secrets.token_hex(4)}"  # the call that is asked for is the one that runs
+    id = f"tidy-{secrets.token_hex(4)}"  # one id: the call that permission is asked for is the one that runs
     return [
         *say("I would like to tidy up. "),
         {
@@ -135,7 +135,7 @@ WORDS: list[Word] = [
 
 
 def steps_for(prompt: str) -> Steps:
-    """The steps for the last line of the prompt that holds a word (behind "name: ", too), else an answer."""
+    """The steps for the last line that is a command (a "name: " may precede it), else a simple answer."""
     for line in reversed(prompt.strip().splitlines()):
         for _, _, pattern, make in WORDS:
             if found := re.fullmatch(r"(?:[^:]{1,80}:\s+)?" + pattern + r"[.!]?\s*", line.strip(), re.IGNORECASE):

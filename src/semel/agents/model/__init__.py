@@ -1,8 +1,8 @@
 """Agents of kind "model": a loop over model APIs in the gateway's own process, through pydantic-ai.
 
-An agent without a process and without a memory of its own: what it knows of a conversation is the ledger's entries
-(docs/decisions/model-agents.md). Importing this package loads none of pydantic-ai: that costs up to two seconds and
-80 MB, and is paid only where such an agent is configured.
+Such an agent has no process and no memory of its own: each prompt is built from the ledger's entries
+(docs/decisions/model-agents.md). Importing this package does not import pydantic-ai, which takes up to two seconds
+and 80 MB; `ModelAgent` imports it when it is checked or opened for the first time.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Door", "ModelAgent"]
 
-EXTRA = 'pip install "semel[model]"'
+INSTALL_COMMAND = 'pip install "semel[model]"'
 
 
 class ModelAgent:
     """A configured model agent (`semel.gateway.ports.Agent`).
 
-    `door` makes the tools by which a conversation speaks (send_message and its family); None: it has none.
-    `hidden`: names of variables that its commands never find in their environment.
+    door     makes Semel's own tools (send_message and the others) for one conversation; `None`: it has none
+    hidden   names of variables that never pass from the gateway's environment to commands the agent runs
     """
 
-    process = False  # a conversation is some memory of the gateway's, not 60-500 MB of its own
+    process = False  # a conversation is an object in the gateway, not a process of 60-500 MB
 
     def __init__(
         self,
@@ -55,18 +55,20 @@ class ModelAgent:
         return f"<ModelAgent {self.name} {self.settings.model.model}>"
 
     def check(self) -> None:
-        """Load what it needs, and see that the model can be made: no request leaves. Raises AgentError. Blocks."""
+        """Import pydantic-ai and make the model, without sending a request. Blocks. Raises AgentError."""
         if importlib.util.find_spec("pydantic_ai") is None:
-            raise AgentError(f'agent {self.name!r} is of kind "model", which needs pydantic-ai: {EXTRA}')
+            raise AgentError(f'agent {self.name!r} is of kind "model", which needs pydantic-ai: {INSTALL_COMMAND}')
         assert self.settings.model is not None
         if self.settings.model.mcp and importlib.util.find_spec("fastmcp") is None:
-            raise AgentError(f"agent {self.name!r} has MCP servers, which need pydantic-ai's part for them: {EXTRA}")
+            raise AgentError(
+                f"agent {self.name!r} has MCP servers, which need pydantic-ai's part for them: {INSTALL_COMMAND}"
+            )
         provider: Any = importlib.import_module("semel.agents.model.provider")
         importlib.import_module("semel.agents.model.conversation")
         self._models = provider.Models(self.settings)
 
     async def open(self, launch: Launch) -> Conversation:
-        """A conversation over the session's record. Raises AgentError."""
+        """Open a conversation that reads the session's history from the ledger. Raises AgentError."""
         if launch.inside is None:
             raise AgentError(f"agent {self.name!r} runs inside the gateway only")
         if not self.settings.cwd.is_dir():

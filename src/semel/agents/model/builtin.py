@@ -1,4 +1,8 @@
-"""A model agent's own tools: their words and schemas, which of them ask for permission, and what each does."""
+"""A model agent's built-in tools (read, write, edit, list, search, shell).
+
+The table at the top holds what the model sees: names, descriptions and argument schemas, and whether a call needs a
+person's permission. The class below runs a call. Announcing a call and asking for permission are in `toolbox.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,33 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from semel.agents.acp.environment import environment
+from semel.agents.acp.environment import build_environment
 from semel.agents.model import commands, files
-from semel.agents.model.workspace import Refused, Workspace
+from semel.agents.model.workspace import ToolRefused, Workspace
 from semel.gateway.settings import AgentSettings
 from semel.text.shorten import shorten_to_line
 
 Json = dict[str, Any]
 Tell = Callable[[str], None]
 
-TIMEOUT, LONGEST = 120, 3600  # seconds a command gets, and the most it may ask for
-TITLE_CHARS = 120
-SEARCH = 30.0  # seconds
-FOUND = 200  # lines that a search tells
+DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 120, 3600  # for a command
+MAX_TITLE_CHARS = 120
+SEARCH_TIMEOUT_S = 30.0  # seconds
+MAX_SEARCH_LINES = 200  # lines of a search result; the rest is counted
 
 _TEXT: Json = {"type": "string"}
 _NUMBER: Json = {"type": "integer", "minimum": 1}
 
 
 @dataclass(frozen=True)
-class Tool:
-    """`kind` is ACP's tool kind. `title` is a template over the arguments."""
+class BuiltinTool:
+    """One built-in tool.
+
+    kind        ACP's tool kind ("read", "edit", "search", "execute")
+    title       format string over the arguments; people see the result
+    arguments   by name: (JSON Schema, description)
+    asks        a call may change something, so a person is asked first
+    """
 
     name: str
     kind: str
@@ -49,20 +59,20 @@ _PATH = (_TEXT, "The file: relative to the workspace, or an absolute path inside
 TOOLS = {
     tool.name: tool
     for tool in (
-        Tool(
+        BuiltinTool(
             "read", "read", "Read {path}",
             "Read a text file of the workspace. Long files come in parts: the last line then says how to go on.",
             {"path": _PATH, "offset": (_NUMBER, "The first line to read, from 1."),
-             "limit": (_NUMBER, f"How many lines; at most {files.LINES}.")},
+             "limit": (_NUMBER, f"How many lines; at most {files.MAX_READ_LINES}.")},
             ("path",),
         ),
-        Tool(
+        BuiltinTool(
             "write", "edit", "Write {path}",
             "Write a whole file of the workspace; directories on the way are made, what was there is replaced. To "
             "change a part of a file use edit.",
             {"path": _PATH, "text": (_TEXT, "The whole content.")}, ("path", "text"), asks=True,
         ),
-        Tool(
+        BuiltinTool(
             "edit", "edit", "Edit {path}",
             "Replace one passage of a file. `old` must stand there exactly once, character for character, blanks and "
             "line breaks included.",
@@ -70,11 +80,11 @@ TOOLS = {
              "all": ({"type": "boolean"}, "Replace every place where it stands.")},
             ("path", "old", "new"), asks=True,
         ),
-        Tool(
+        BuiltinTool(
             "list", "search", "List {path}", "List a directory of the workspace.",
             {"path": (_TEXT, "The directory; left out: the workspace itself.")}, (),
         ),
-        Tool(
+        BuiltinTool(
             "search", "search", "Search {pattern}",
             "Find lines in the files of the workspace by an extended regular expression. Tells file, line number "
             "and line.",
@@ -82,12 +92,12 @@ TOOLS = {
              "path": (_TEXT, "A file or directory to search in; left out: the workspace.")},
             ("pattern",),
         ),
-        Tool(
+        BuiltinTool(
             "shell", "execute", "{command}",
             "Run a command line in the workspace and read its output and exit code. It gets no input, and whatever it "
-            f"leaves running is ended with it. It has {TIMEOUT} s unless `timeout` says otherwise.",
+            f"leaves running is ended with it. It has {DEFAULT_TIMEOUT_S} s unless `timeout` says otherwise.",
             {"command": (_TEXT, "The command line, for bash."),
-             "timeout": ({**_NUMBER, "maximum": LONGEST}, f"Seconds it may take; at most {LONGEST}.")},
+             "timeout": ({**_NUMBER, "maximum": MAX_TIMEOUT_S}, f"Seconds it may take; at most {MAX_TIMEOUT_S}.")},
             ("command",), asks=True,
         ),
     )
@@ -95,8 +105,13 @@ TOOLS = {
 
 
 @dataclass(frozen=True)
-class Result:
-    """What a call came to. `text` is what the model reads; `told`: it was told to the stream already."""
+class ToolResult:
+    """The result of one tool call.
+
+    text   the text that the model reads
+    code   the exit code of a command, else `None`
+    told   the output was already streamed to the gateway and must not be emitted again
+    """
 
     text: str
     ok: bool = True
@@ -104,58 +119,68 @@ class Result:
     told: bool = False
 
 
-class Builtin:
-    """The tools of one conversation."""
+class BuiltinTools:
+    """The built-in tools of one conversation: those that the agent's settings enable."""
 
     def __init__(self, agent: AgentSettings, hidden: Collection[str] = ()) -> None:
         assert agent.model is not None
         self.workspace = Workspace(agent.cwd)
         self.tools = {name: TOOLS[name] for name in agent.model.tools}
-        self._env = environment(("sh",), agent.env, hidden=hidden)
+        self._env = build_environment(("sh",), agent.env, hidden=hidden)
 
     def __repr__(self) -> str:
         return f"<Builtin {', '.join(self.tools)}>"
 
-    async def call(self, name: str, given: Json, tell: Tell) -> Result:
-        """One call, arguments checked. `tell` is given output as it comes."""
+    async def call(self, name: str, given: Json, tell: Tell) -> ToolResult:
+        """Run one call whose arguments were checked. `tell` receives a command's output as it is printed."""
         try:
             if name == "shell":
                 return await self._shell(given, tell)
             if name == "search":
                 return await self._search(given)
             do = {"read": files.read, "write": files.write, "edit": files.edit, "list": files.list_}[name]
-            return Result(await asyncio.to_thread(do, self.workspace, given))
-        except Refused as no:
-            return Result(str(no), ok=False)
+            return ToolResult(await asyncio.to_thread(do, self.workspace, given))
+        except ToolRefused as no:
+            return ToolResult(str(no), ok=False)
         except OSError as error:
-            return Result(f"{name} failed: {error.strerror or error}", ok=False)
+            return ToolResult(f"{name} failed: {error.strerror or error}", ok=False)
 
-    async def _shell(self, given: Json, tell: Tell) -> Result:
-        within = float(min(given.get("timeout") or TIMEOUT, LONGEST))
-        ran = await commands.run(commands.shell(given["command"]), self.workspace.root, self._env, tell, within)
+    async def _shell(self, given: Json, tell: Tell) -> ToolResult:
+        within = float(min(given.get("timeout") or DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S))
+        ran = await commands.run_command(
+            commands.build_shell_command(given["command"]), self.workspace.root, self._env, tell, within
+        )
         text = ran.output
         if ran.code is None:
             tell(f"\n[it {ran.how}]\n")
         if ran.code != 0:
             text += "\n" if text and not text.endswith("\n") else ""
             text += f"[it {ran.how}]"
-        return Result(text or "[no output]", ran.code == 0, ran.code, told=True)
+        return ToolResult(text or "[no output]", ran.code == 0, ran.code, told=True)
 
-    async def _search(self, given: Json) -> Result:
+    async def _search(self, given: Json) -> ToolResult:
         path = self.workspace.path(given.get("path") or ".")
         where = self.workspace.name(path)
-        command = commands.search(given["pattern"], self.workspace.root, where)
-        ran = await commands.run(command, self.workspace.root, self._env, lambda text: None, SEARCH)
-        if ran.code not in (0, 1) and not ran.output:  # some files could not be read; the others were
-            return Result(f"the search failed: it {ran.how}. Is {given['pattern']!r} a regular expression?", ok=False)
+        command = commands.build_search_command(given["pattern"], self.workspace.root, where)
+        ran = await commands.run_command(command, self.workspace.root, self._env, lambda text: None, SEARCH_TIMEOUT_S)
+        if ran.code not in (0, 1) and not ran.output:  # with output, code 2 means only that some files were unreadable
+            return ToolResult(
+                f"the search failed: it {ran.how}. Is {given['pattern']!r} a regular expression?", ok=False
+            )
         lines = ran.output.splitlines()
-        if len(lines) > FOUND:
-            lines = [*lines[:FOUND], f"[and {len(lines) - FOUND} lines more; search for something narrower]"]
-        return Result("\n".join(line.removeprefix("./") for line in lines) or "[nothing found]")
+        if len(lines) > MAX_SEARCH_LINES:
+            lines = [
+                *lines[:MAX_SEARCH_LINES],
+                f"[and {len(lines) - MAX_SEARCH_LINES} lines more; search for something narrower]",
+            ]
+        return ToolResult("\n".join(line.removeprefix("./") for line in lines) or "[nothing found]")
 
 
-def check(tool: Tool, given: Json) -> Json | str:
-    """The arguments, or a sentence that tells the model what to change."""
+def check(tool: BuiltinTool, given: Json) -> Json | str:
+    """Check a call's arguments against the tool's schema.
+
+    Returns them without nulls and with integers parsed, or, if they are wrong, a sentence for the model.
+    """
     wanted: Json = {}
     for key, value in given.items():
         if key not in tool.arguments:
@@ -176,11 +201,11 @@ def check(tool: Tool, given: Json) -> Json | str:
     return wanted
 
 
-def title(tool: Tool, given: Json) -> str:
-    """What a person reads of a call."""
+def render_title(tool: BuiltinTool, given: Json) -> str:
+    """The one-line title of a call, for people."""
     values = {"path": ".", **{key: str(value) for key, value in given.items()}}
     try:
         text = tool.title.format_map(values)
     except KeyError:
         text = tool.name
-    return shorten_to_line(text, TITLE_CHARS)
+    return shorten_to_line(text, MAX_TITLE_CHARS)

@@ -1,7 +1,8 @@
-"""Commands that a model agent runs: shell, and the one behind search.
+"""Run the commands of a model agent: the shell tool, and the search tool's ripgrep or grep.
 
-Each is a process group of its own that ends with its command, with a cancel, with its time, and with the gateway,
-however that ends. It finds in its environment what every agent finds, and none of Semel's secrets.
+Each command gets a process group of its own, which is killed when the command exits, when the turn is cancelled, when
+the time limit is reached, and when the gateway dies (`acp/guard.py`). Commands see the same filtered environment as an
+agent process, without Semel's secrets.
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from semel.agents.acp.pipes import Reader
-from semel.agents.acp.process import Process
+from semel.agents.acp.pipes import StdoutReader
+from semel.agents.acp.process import GuardedProcess
 
-KEPT = 1 << 20  # characters of output that are kept and shown; the rest is counted
-HEAD, TAIL = 16_000, 8_000  # characters of them that the model reads
-DRAIN = 1.0  # seconds that output may still come after the command's end
+MAX_SHOWN_CHARS = 1 << 20  # of output that people see; the rest is counted
+HEAD, TAIL = 16_000, 8_000  # characters of the output that the model reads
+DRAIN_TIMEOUT_S = 1.0  # seconds for output that is still in the pipe after the exit
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How a command ended. `output` is its head and tail, the gap between stated."""
+class CommandResult:
+    """How a command ended, and what the model reads of its output: head and tail, with the gap stated."""
 
-    code: int | None  # None: it was ended, as it took too long
+    code: int | None  # `None` if it was killed at its time limit
     how: str
     output: str
 
 
-class Output:
-    """Decodes, tells and keeps what a command writes, within bounds."""
+class CommandOutput:
+    """Decodes a command's output, streams it to `tell`, and keeps its head and tail for the model. Bounded."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -46,7 +47,7 @@ class Output:
         text = self._decoder.decode(data, final)
         if not text:
             return
-        shown = text[: max(0, KEPT - self.size)]
+        shown = text[: max(0, MAX_SHOWN_CHARS - self.size)]
         self.size += len(text)
         if shown:
             self._tell(shown)
@@ -55,50 +56,52 @@ class Output:
         self._tail = (self._tail + text[room:])[-TAIL:]
 
     def end(self) -> str:
-        """What the model reads; states to the person what was not kept."""
+        """Finish decoding; returns the text for the model, and streams a note if people did not see everything."""
         self.take(b"", final=True)
-        if self.size > KEPT:
-            self._tell(f"\n[{self.size - KEPT} characters more were not kept]\n")
+        if self.size > MAX_SHOWN_CHARS:
+            self._tell(f"\n[{self.size - MAX_SHOWN_CHARS} characters more were not kept]\n")
         gap = self.size - len(self._head) - len(self._tail)
         return f"{self._head}\n[{gap} characters left out]\n{self._tail}" if gap else self._head + self._tail
 
 
-async def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], tell: Tell, within: float) -> Ran:
-    """Run it to its end, at most `within` seconds. Raises OSError. A cancel kills the group."""
-    output = Output(tell)
+async def run_command(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], tell: Tell, within: float
+) -> CommandResult:
+    """Run a command for at most `within` seconds; then, or on cancellation, its group is killed. Raises OSError."""
+    output = CommandOutput(tell)
     closed = asyncio.Event()
-    process = await Process.start(command, cwd=cwd, env=env, on_start=_unrecorded, log=lambda line: None)
-    reader = Reader(process.stdout, output.take, closed.set)
-    process.writer.close()  # whoever reads its input finds the end
+    process = await GuardedProcess.start(command, cwd=cwd, env=env, on_start=_record_nothing, log=lambda line: None)
+    reader = StdoutReader(process.stdout, output.take, closed.set)
+    process.writer.close()  # a command that reads its stdin gets end-of-file
     try:
         ended = await process.exited(within)
         if ended:
             try:
-                async with asyncio.timeout(DRAIN):
+                async with asyncio.timeout(DRAIN_TIMEOUT_S):
                     await closed.wait()
             except TimeoutError:
-                pass  # something it left holds the pipe; it is ended with the group
+                pass  # a background process holds the pipe; it is killed with the group below
     finally:
         process.kill()
         reader.close()
         await process.end(0.0)
     code = process.code if ended else None
     how = process.how_it_ended() if ended else f"was ended: it took longer than {within:g} s"
-    return Ran(code, how, output.end())
+    return CommandResult(code, how, output.end())
 
 
-async def _unrecorded(pid: int, pgid: int, born: str) -> None:
-    """Its guard ends it with the gateway (Law 10); the row is its tool call's."""
+async def _record_nothing(pid: int, pgid: int, born: str) -> None:
+    """Record no spawn: the tool call is the record, and the guard kills the group with the gateway (Law 10)."""
 
 
-def shell(command: str) -> list[str]:
-    """A command line, its errors among its output."""
+def build_shell_command(command: str) -> list[str]:
+    """The argv that runs a command line in bash (else sh), with stderr merged into stdout."""
     program = shutil.which("bash") or "/bin/sh"
     return [program, "-c", f"exec 2>&1\n{command}"]
 
 
-def search(pattern: str, root: Path, where: str) -> list[str]:
-    """The command that finds lines by a regular expression: ripgrep, or grep."""
+def build_search_command(pattern: str, root: Path, where: str) -> list[str]:
+    """The argv of a regular expression search: ripgrep if installed, else grep."""
     if program := shutil.which("rg"):
         return [program, "--line-number", "--no-heading", "--color=never", "--max-columns=400",
                 "--max-count=200", "--with-filename", "--regexp", pattern, "--", where]  # fmt: skip

@@ -1,7 +1,8 @@
-"""When the past outgrows the context, the model is asked for a summary of its older turns, in a request of its own.
+"""Summarise older turns when a conversation's history outgrows the model's context.
 
-The summary is recorded as an entry and told from then on (docs/decisions/summaries.md). It is asked for at most once
-in a turn. Whatever fails in it leaves the turn as it is without one: the newest turns are told, and no older ones.
+A separate request asks the model for the summary; it is recorded in the ledger, and later prompts begin with it
+(docs/decisions/summaries.md). At most one summary is attempted per turn. If it fails for any reason, the turn goes on
+without one: the prompt then holds the newest turns and omits the older ones.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from semel.gateway.turns.prompt import inert, marked
 Json = dict[str, Any]
 log = logging.getLogger("semel.agents")
 
-KEPT = 0.4  # of the room for the past, for the newest turns: they stay as they are
-LENGTH = 0.4  # of that room, which a summary may take at most; it is asked to be much shorter
-WORDS = 1_000  # that it is asked to have at most
-WORD = 30  # bytes of the room for each of them
-LEAST = 3_000  # bytes of room below which none is worth a request
-READ = 4  # times what the request may hold is read of the record, and shortened to fit
-SHORTEST = 200  # characters that each message keeps when a stretch is shortened
-ALIVE = 30.0  # seconds for the gateway to take notice
-PATIENCE = 300.0  # seconds; and never more than half of what the gateway waits for a silent agent
+VERBATIM_SHARE = 0.4  # of the room for the past: the newest turns, which are not summarised
+MAX_SUMMARY_SHARE = 0.4  # of the room for the past; the prompt asks for much less
+MAX_SUMMARY_WORDS = 1_000  # the limit that the prompt states
+BYTES_PER_WORD = 30  # the room for the past holds one word per 30 bytes
+MIN_ROOM_BYTES = 3_000  # with less room a summary is not worth a request
+READ_FACTOR = 4  # times the request's size is read from the ledger, then shortened to fit
+MIN_MESSAGE_CHARS = 200  # kept of each message when a stretch is shortened
+SETTLE_TIMEOUT_S = 30.0  # for the gateway to catch up with our signals
+MAX_SUMMARY_TIME_S = 300.0  # and at most half of the agent's `silence` setting
 
-ASKED = (
+SUMMARY_PROMPT = (
     "You summarise a conversation between an agent and the person it works for, so that the agent can go on with it: "
     "it will read your summary in place of these messages. Keep what later work needs: what the person wants and how "
     "they want it done, what was decided and why, what was done and found, names, paths, numbers and quotations that "
@@ -45,31 +46,35 @@ ASKED = (
 )
 
 
-class Failed(Exception):
-    """There is no summary; the message says why."""
+class SummaryFailed(Exception):
+    """The model's summary cannot be used; the message says why."""
 
 
 class Compactor:
-    """`settled` tells the gateway that this conversation is alive, and waits until it knows."""
+    """Makes the summaries of one conversation.
+
+    `settled` waits until the gateway has taken and committed every signal of this conversation.
+    """
 
     def __init__(self, models: Models, inside: Inside, settled: Callable[[], Awaitable[None]]) -> None:
         self._models = models
         self._inside = inside
         self._settled = settled
-        self._tried = 0  # the last root with such a request
+        self._tried = 0  # root of the last turn for which a summary was attempted
 
     def __repr__(self) -> str:
         return f"<Compactor of {self._models.settings.model}, tried in root {self._tried}>"
 
     async def make(self, root: int, room: int, most: int) -> bool:
-        """Have the older turns summarised. True: there is a new summary, and the past is to be read anew.
+        """Have the older turns summarised; True if a summary was recorded, so the past must be read again.
 
-        root: of the running turn. room: bytes that the past may have; most: bytes that the request may hold.
+        root: the running turn's root. room: bytes that the past may take. most: bytes that the request may take.
+        Never raises: a failure is logged, without the API key.
         """
-        if not self._models.settings.compaction or root in (0, self._tried) or min(room, most) <= LEAST:
+        if not self._models.settings.compaction or root in (0, self._tried) or min(room, most) <= MIN_ROOM_BYTES:
             return False
         try:
-            stretch = await self._inside.older(int(room * KEPT), most * READ)
+            stretch = await self._inside.older(int(room * VERBATIM_SHARE), most * READ_FACTOR)
             if stretch is None:
                 return False
             self._tried = root
@@ -78,7 +83,7 @@ class Compactor:
             finally:
                 await self._alive()
         except Exception as error:
-            why = str(error) if isinstance(error, Failed | TimeoutError) else failures.words(error)
+            why = str(error) if isinstance(error, SummaryFailed | TimeoutError) else failures.words(error)
             log.warning(
                 "agent %s: older turns were not summarised, and are left out: %s",
                 self._models.agent.name, self._models.without_key(why or "no answer in time"),
@@ -87,23 +92,23 @@ class Compactor:
         return True
 
     async def _record(self, stretch: Stretch, room: int, most: int) -> None:
-        async with asyncio.timeout(min(PATIENCE, self._models.agent.silence / 2)):
-            response = await self._ask(_messages(stretch, most, min(WORDS, room // WORD)))
+        async with asyncio.timeout(min(MAX_SUMMARY_TIME_S, self._models.agent.silence / 2)):
+            response = await self._ask(_build_request(stretch, most, min(MAX_SUMMARY_WORDS, room // BYTES_PER_WORD)))
         text = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
-        text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+        text = text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be stored
         if response.finish_reason not in ("stop", None):
-            raise Failed(f"the model's summary ended early ({response.finish_reason})")
+            raise SummaryFailed(f"the model's summary ended early ({response.finish_reason})")
         if not text:
-            raise Failed("the model's summary is empty")
-        if (size := len(text.encode("utf-8", "replace"))) > room * LENGTH:
-            raise Failed(f"the model's summary is too long ({size} bytes of {int(room * LENGTH)})")
+            raise SummaryFailed("the model's summary is empty")
+        if (size := len(text.encode("utf-8", "replace"))) > room * MAX_SUMMARY_SHARE:
+            raise SummaryFailed(f"the model's summary is too long ({size} bytes of {int(room * MAX_SUMMARY_SHARE)})")
         usage = response.usage
         more = {"tokens": {"input": usage.input_tokens, "output": usage.output_tokens}} if usage.input_tokens else {}
         await self._inside.summarised(stretch, text, more)
         log.info("agent %s: %d older entries were summarised", self._models.agent.name, len(stretch.spoken))
 
     async def _ask(self, messages: list[ModelMessage]) -> ModelResponse:
-        """One request, without tools, of which nothing is shown. Raises Broken and pydantic-ai's errors."""
+        """Send one request without tools; nothing of it is shown. Raises if the stream is cut off or the API fails."""
         async with model_request_stream(
             self._models.model,
             messages,
@@ -114,19 +119,19 @@ class Compactor:
                 pass
         response = stream.get()
         if not self._models.is_whole(response):
-            raise failures.Broken
+            raise failures.StreamCutOff
         return response
 
     async def _alive(self) -> None:
-        """A request that nothing is seen of is no silence of the agent: what it still has to say gets its full time."""
+        """Sync with the gateway after the invisible request, so that it does not count as silence of the agent."""
         with contextlib.suppress(Exception):
-            async with asyncio.timeout(ALIVE):
+            async with asyncio.timeout(SETTLE_TIMEOUT_S):
                 await self._settled()
 
 
-def _messages(stretch: Stretch, most: int, words: int) -> list[ModelMessage]:
-    heads = [f"message {one.seq}, {_what(one)}" for one in stretch.spoken]
-    texts = _shortened([one.text for one in stretch.spoken], most - sum(len(head) + 32 for head in heads))
+def _build_request(stretch: Stretch, most: int, words: int) -> list[ModelMessage]:
+    heads = [f"message {one.seq}, {_describe_entry(one)}" for one in stretch.spoken]
+    texts = _shorten_texts([one.text for one in stretch.spoken], most - sum(len(head) + 32 for head in heads))
     told = [marked(head, inert(text)) for head, text in zip(heads, texts, strict=True)]
     if stretch.before is not None:
         told.insert(0, marked("the summary of what was before", inert(stretch.before.text)))
@@ -134,12 +139,14 @@ def _messages(stretch: Stretch, most: int, words: int) -> list[ModelMessage]:
         told.insert(0, marked("some older messages cannot be read any more", "say that your summary lacks them"))
     last = marked("end of the conversation's older part", "Write the summary now.")
     return [
-        ModelRequest([SystemPromptPart(ASKED.format(words=words)), UserPromptPart("\n\n".join([*told, last]))]),
+        ModelRequest(
+            [SystemPromptPart(SUMMARY_PROMPT.format(words=words)), UserPromptPart("\n\n".join([*told, last]))]
+        ),
     ]
 
 
-def _what(one: Spoken) -> str:
-    """Who said it, and how: what nobody typed is no person's message, and what was cut off is no whole one."""
+def _describe_entry(one: Spoken) -> str:
+    """Describe an entry for the summary prompt: its author, its kind, its files, and whether it was cut off."""
     more = one.more
     if one.role == "user":
         what = prompt_events.by(more)
@@ -160,24 +167,24 @@ def _what(one: Spoken) -> str:
     return inert(what) + (", cut off there" if one.partial else "")
 
 
-def _shortened(texts: Sequence[str], room: int) -> list[str]:
-    """As they are, if they fit; else the longest lose their middle, and say so: the short ones are all there."""
+def _shorten_texts(texts: Sequence[str], room: int) -> list[str]:
+    """Cut texts so that together they fit into `room` bytes: the longest lose their middle, short ones stay whole."""
     sizes = sorted(len(text.encode("utf-8", "replace")) for text in texts)
     limit, left = 0, room
     for n, size in enumerate(sizes):
         limit = left // (len(sizes) - n)
         if size > limit:
-            return [_middle_out(text, limit) for text in texts]
+            return [_cut_middle(text, limit) for text in texts]
         left -= size
     return list(texts)
 
 
-def _middle_out(text: str, limit: int) -> str:
-    """limit: bytes of UTF-8; each character is taken for as many as they have on the average."""
+def _cut_middle(text: str, limit: int) -> str:
+    """Cut the middle out of a text to about `limit` bytes of UTF-8 (estimated from its average character size)."""
     size = len(text.encode("utf-8", "replace"))
     if size <= limit:
         return text
-    keep = max(SHORTEST, limit * len(text) // size - 40)
+    keep = max(MIN_MESSAGE_CHARS, limit * len(text) // size - 40)
     if keep >= len(text):
         return text
     head = keep * 2 // 3

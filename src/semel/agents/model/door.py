@@ -1,4 +1,4 @@
-"""The port by which a model agent uses Semel's own tools: `semel.tools.inside` implements it."""
+"""The port through which a model agent calls Semel's own tools; `semel.tools.inside.InsideTools` implements it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ Json = dict[str, Any]
 
 
 class Door(Protocol):
-    """The send_message family, for one conversation."""
+    """Semel's own tools (send_message and the others), bound to one conversation."""
 
     async def greet(self) -> str:
-        """Ask what this conversation may do; the instructions to put before a model. Call it before `listing`."""
+        """Ask the gateway about this session; returns instructions for the system prompt. Call it before `listing`."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The destinations besides home, as `greet` was told them."""
+        """The destinations besides home, known after `greet`."""
 
     def listing(self) -> list[Json]:
-        """The tools, as MCP's tools/list has them: name, description, inputSchema."""
+        """The tools in the format of MCP's tools/list: name, description, inputSchema, annotations."""
 
     async def call(self, name: str, given: Json, tool: str) -> tuple[str, bool]:
-        """One call of a tool. `tool`: the id its tool call was announced with. (What the model reads, went well)."""
+        """Call a tool; returns (text for the model, whether it succeeded). `tool`: the announced tool call's id."""

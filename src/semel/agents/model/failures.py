@@ -1,6 +1,7 @@
-"""A model API's failure, as the end of a prompt: whether it passes, in the words a person reads.
+"""Map a model API's exceptions to the answer of a failed prompt: a sentence for people, and whether to retry.
 
-Foreign exceptions are mapped here and nowhere else. `meta` is what `semel.law.transient_errors` reads.
+pydantic-ai's exceptions are mapped here and nowhere else. The answer's `meta` carries `passing` (the error is
+transient) and `retry_after` (seconds) for `semel.law.transient_errors`.
 """
 
 from __future__ import annotations
@@ -11,29 +12,29 @@ from pydantic_ai import exceptions as theirs
 
 from semel.gateway.ports import Answered
 
-PASSING = (
+TRANSIENT_ERRORS = (
     theirs.ModelRateLimitError,
     theirs.ModelUnavailableError,
     theirs.ModelServerError,
     theirs.ModelConnectionError,
     theirs.ModelRequestTimeout,
 )
-STATUS = frozenset({408, 409, 425})  # beside those that have a class of their own
-LENGTH = 500  # characters of a body that a person is shown
+TRANSIENT_STATUS_CODES = frozenset({408, 409, 425})  # besides those with an exception class of their own
+MAX_ERROR_CHARS = 500  # characters of an API's error body, as shown to people
 
 
-BROKE_OFF = "the model's answer broke off before its end"
+STREAM_CUT_OFF_TEXT = "the model's answer broke off before its end"
 
 
-class Broken(Exception):
-    """The model's stream ended without saying why: it was cut off."""
+class StreamCutOff(Exception):
+    """The model's stream ended without a finish reason: the answer was cut off."""
 
     def __init__(self) -> None:
-        super().__init__(BROKE_OFF)
+        super().__init__(STREAM_CUT_OFF_TEXT)
 
 
-class Unreadable(Exception):
-    """What came is no answer of the kind that its library reads."""
+class UnreadableResponse(Exception):
+    """The API's response is not of the format that the client library parses."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(
@@ -43,7 +44,7 @@ class Unreadable(Exception):
 
 
 def is_cut_inside_a_character(error: Exception) -> bool:
-    """Whether a stream was closed within the bytes of one UTF-8 character: the connection broke off there."""
+    """Whether the stream ended in the middle of a UTF-8 character, so the connection broke off there."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, UnicodeDecodeError):
         cause = cause.__cause__
@@ -51,12 +52,12 @@ def is_cut_inside_a_character(error: Exception) -> bool:
 
 
 def ended(error: Exception) -> Answered:
-    """The answer to a prompt that failed so."""
+    """The answer to a prompt that failed with this error; decides whether it is transient."""
     passing, after = False, None
-    if isinstance(error, Broken):
+    if isinstance(error, StreamCutOff):
         passing = True
     elif isinstance(error, theirs.ModelAPIError):
-        passing = isinstance(error, PASSING) or getattr(error, "status_code", 0) in STATUS
+        passing = isinstance(error, TRANSIENT_ERRORS) or getattr(error, "status_code", 0) in TRANSIENT_STATUS_CODES
         after = error.retry_after
         if isinstance(error, theirs.ModelHTTPError) and error.provider_retry_hint is False:
             passing = False
@@ -68,30 +69,32 @@ def answer(text: str, passing: bool, after: float | None = None) -> Answered:
 
 
 def words(error: Exception) -> str:
-    """One sentence for a person; never a traceback, and never a key."""
+    """One sentence for people, without a traceback. Callers remove the API key (`Models.without_key`)."""
     if isinstance(error, theirs.ModelContextWindowExceededError):
-        return f"the request was longer than the model's context window: set a lower `context` ({_said(error)})"
+        return (
+            f"the request was longer than the model's context window: set a lower `context` ({_extract_message(error)})"
+        )
     if isinstance(error, theirs.ModelHTTPError):
-        return f"the model's API answered {error.status_code}: {_said(error)}"
+        return f"the model's API answered {error.status_code}: {_extract_message(error)}"
     if isinstance(error, theirs.ModelConnectionError):
         how = {"pool": "could not be reached", "connect": "could not be reached"}.get(str(error.phase), "broke off")
-        return f"the connection to the model's API {how}: {_cause(error)}"
-    if isinstance(error, theirs.ModelAPIError | theirs.AgentRunError | Broken | Unreadable):
-        return str(error)[:LENGTH]
-    return f"{type(error).__name__}: {error}"[:LENGTH]
+        return f"the connection to the model's API {how}: {_describe_root_cause(error)}"
+    if isinstance(error, theirs.ModelAPIError | theirs.AgentRunError | StreamCutOff | UnreadableResponse):
+        return str(error)[:MAX_ERROR_CHARS]
+    return f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
 
 
-def _cause(error: BaseException) -> str:
-    """The innermost word on it: the outer ones say "Connection error."."""
+def _describe_root_cause(error: BaseException) -> str:
+    """The innermost exception's message; the outer ones only say "Connection error."."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
-    return (str(error) or type(error).__name__)[:LENGTH]
+    return (str(error) or type(error).__name__)[:MAX_ERROR_CHARS]
 
 
-def _said(error: theirs.ModelAPIError) -> str:
+def _extract_message(error: theirs.ModelAPIError) -> str:
     body: Any = error.body
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
         body = body["error"]
     if isinstance(body, dict):
         body = body.get("message") or body.get("detail") or body
-    return str(body if body is not None else error)[:LENGTH]
+    return str(body if body is not None else error)[:MAX_ERROR_CHARS]

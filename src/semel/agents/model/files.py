@@ -1,4 +1,7 @@
-"""The tools read, write, edit and list. Plain and blocking: they run in a thread. What they tell has a bound."""
+"""The file tools read, write, edit and list. They block, so callers run them in a thread; output is bounded.
+
+Each returns the text for the model and raises ToolRefused (a sentence for the model) or OSError.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +9,47 @@ import os
 from pathlib import Path
 from typing import Any
 
-from semel.agents.model.workspace import Refused, Workspace
+from semel.agents.model.workspace import ToolRefused, Workspace
 
 Json = dict[str, Any]
 
-LINES = 2_000  # lines that one read tells
-CHARS = 60_000  # and characters
-LARGEST = 8 << 20  # bytes of a file that is read or edited at all
-MOST = 500  # names that one list tells
-LOOKED_AT = 8_192  # bytes in which a NUL makes a file a binary one
+MAX_READ_LINES = 2_000  # lines that one call returns
+MAX_READ_CHARS = 60_000  # characters that one call returns
+MAX_FILE_BYTES = 8 << 20  # larger files are neither read nor edited
+MAX_LISTED_NAMES = 500  # the rest is counted
+BINARY_CHECK_BYTES = 8_192  # a NUL among the first bytes marks a binary file
 
 
 def read(workspace: Workspace, given: Json) -> str:
-    """Lines of a text file, as they stand; where more is there, how to go on."""
+    """Lines of a text file, unchanged; if there are more, a last line says which offset to go on with."""
     fd, status = workspace.open(given["path"])
     with os.fdopen(fd, "rb") as file:
-        if status.st_size > LARGEST:
-            raise Refused(f"{given['path']!r} holds {status.st_size} bytes; use search, or a command that reads a part")
-        data = file.read(LARGEST + 1)
-    if b"\0" in data[:LOOKED_AT]:
+        if status.st_size > MAX_FILE_BYTES:
+            raise ToolRefused(
+                f"{given['path']!r} holds {status.st_size} bytes; use search, or a command that reads a part"
+            )
+        data = file.read(MAX_FILE_BYTES + 1)
+    if b"\0" in data[:BINARY_CHECK_BYTES]:
         return f"[{given['path']} is a binary file of {len(data)} bytes; send_file can send it]"
     lines = _lines(data.decode("utf-8", "replace"))
     if not lines:
         return f"[{given['path']} is empty]"
     first = max(1, given.get("offset") or 1)
     if first > len(lines):
-        raise Refused(f"{given['path']!r} has {len(lines)} lines; there is none at offset {first}")
-    return _stretch(lines, first, max(1, given.get("limit") or LINES))
+        raise ToolRefused(f"{given['path']!r} has {len(lines)} lines; there is none at offset {first}")
+    return _stretch(lines, first, max(1, given.get("limit") or MAX_READ_LINES))
 
 
 def _lines(text: str) -> list[str]:
-    """With their ends. A line ends at a newline only, as it does for grep and editors."""
+    """Split into lines, keeping the newlines. Only a newline ends a line, as in grep and editors."""
     *whole, rest = text.split("\n")
     return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
 
 def _stretch(lines: list[str], first: int, limit: int) -> str:
     told: list[str] = []
-    room = CHARS
-    for line in lines[first - 1 : first - 1 + min(limit, LINES)]:
+    room = MAX_READ_CHARS
+    for line in lines[first - 1 : first - 1 + min(limit, MAX_READ_LINES)]:
         if len(line) > room:
             if not told:
                 told.append(f"{line[:room]}\n[line {first} is {len(line)} characters long; the rest is left out]\n")
@@ -66,20 +71,20 @@ def write(workspace: Workspace, given: Json) -> str:
 
 
 def edit(workspace: Workspace, given: Json) -> str:
-    """One passage becomes another. It must stand there exactly once, or `all` must be asked for."""
+    """Replace one passage by another. It must occur exactly once, unless `all` is set."""
     fd, status = workspace.open(given["path"])
     with os.fdopen(fd, "rb") as file:
-        if status.st_size > LARGEST:
-            raise Refused(f"{given['path']!r} is too large to edit ({status.st_size} bytes)")
-        data = file.read(LARGEST + 1)
+        if status.st_size > MAX_FILE_BYTES:
+            raise ToolRefused(f"{given['path']!r} is too large to edit ({status.st_size} bytes)")
+        data = file.read(MAX_FILE_BYTES + 1)
     old, new = given["old"].encode("utf-8", "replace"), given["new"].encode("utf-8", "replace")
     if not old:
-        raise Refused("`old` is empty; to make a file, use write")
+        raise ToolRefused("`old` is empty; to make a file, use write")
     count = data.count(old)
     if count == 0:
-        raise Refused(f"`old` does not stand in {given['path']!r}; read the file, and take it over exactly")
+        raise ToolRefused(f"`old` does not stand in {given['path']!r}; read the file, and take it over exactly")
     if count > 1 and not given.get("all"):
-        raise Refused(f"`old` stands {count} times in {given['path']!r}; write more of it, or set all")
+        raise ToolRefused(f"`old` stands {count} times in {given['path']!r}; write more of it, or set all")
     path = workspace.write(given["path"], data.replace(old, new))
     return f"changed {count} {'place' if count == 1 else 'places'} in {workspace.name(path)}"
 
@@ -91,14 +96,14 @@ def list_(workspace: Workspace, given: Json) -> str:
         with os.scandir(path) as found:
             rows = sorted(_row(entry) for entry in found)
     except NotADirectoryError:
-        raise Refused(f"{given['path']!r} is no directory; use read") from None
+        raise ToolRefused(f"{given['path']!r} is no directory; use read") from None
     except OSError as error:
-        raise Refused(f"{workspace.name(path)!r} cannot be listed: {error.strerror}") from None
+        raise ToolRefused(f"{workspace.name(path)!r} cannot be listed: {error.strerror}") from None
     if not rows:
         return "[empty]"
-    told = [text for _, _, text in rows[:MOST]]
-    if len(rows) > MOST:
-        told.append(f"[and {len(rows) - MOST} more]")
+    told = [text for _, _, text in rows[:MAX_LISTED_NAMES]]
+    if len(rows) > MAX_LISTED_NAMES:
+        told.append(f"[and {len(rows) - MAX_LISTED_NAMES} more]")
     return "\n".join(told)
 
 

@@ -1,7 +1,10 @@
-"""What a model is given to read: the ledger's entries, in order of turns, and nothing else (Law 4).
+"""Convert the ledger's entries into pydantic-ai messages, in order of turns (Law 4).
 
-People's and events' texts are user parts, what was said is the model's own text. What nobody typed (notices, what was
-told elsewhere, where a text was cut off) is marked as what it is. Tool calls of earlier turns are not told again.
+Messages of people and events become user parts; the agent's utterances become model text. Text that nobody typed
+(notices, messages to other destinations, notes that a text was cut off) goes into user parts between Semel's marks,
+so that the model does not take it for a person's words. Tool calls of earlier turns are left out.
+
+Sizes are estimates in tokens: bytes of UTF-8 divided by a constant, without a tokenizer.
 """
 
 from __future__ import annotations
@@ -33,27 +36,27 @@ from semel.gateway.turns.prompt import inert, marked
 Json = dict[str, Any]
 Side = Literal["user", "agent"]
 
-BYTES = 3  # of UTF-8, taken for one token: more than English has, about what others have
-KEPT = 2  # tool results that are never taken out of a request that is too long
+BYTES_PER_TOKEN = 3  # of UTF-8; English has more per token, most other languages about this many
+KEPT_TOOL_RESULTS = 2  # the newest tool results, never removed from a request that is too long
 
 CUT = "older messages of this conversation are left out here; you cannot read them"
-PARTIAL = "your message was cut off there; the person was shown that much"
-TAKEN_OUT = "[this result was taken out to make room; call the tool again if it is needed]"
+PARTIAL_NOTE = "your message was cut off there; the person was shown that much"
+REMOVED_RESULT_NOTE = "[this result was taken out to make room; call the tool again if it is needed]"
 
 
-def tokens(text: str) -> int:
-    """How many tokens a text is taken for."""
-    return -(-len(text.encode("utf-8", "replace")) // BYTES)
+def estimate_tokens(text: str) -> int:
+    """Estimated number of tokens in a text."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def messages(past: Past, system: str) -> list[ModelMessage]:
-    """The conversation before the prompt. It begins with a request and may end with either side."""
+    """The messages before the prompt. The first is a request with the system prompt; the last may be of either side."""
     out: list[ModelMessage] = [ModelRequest([SystemPromptPart(system)])]
-    sides = [pair for one in past.spoken for pair in _sides(one)]
+    sides = [pair for one in past.spoken for pair in _render_entry(one)]
     if past.cut:
         sides.insert(0, ("user", marked("nobody typed this", CUT)))
     if past.summary is not None:
-        sides.insert(0, ("user", _summary(past.summary)))
+        sides.insert(0, ("user", _render_summary(past.summary)))
     elif not past.cut and sides and sides[0][0] == "agent":
         sides.insert(0, ("user", marked("nobody typed this", "this conversation begins with what you said")))
     if past.begun:
@@ -63,8 +66,8 @@ def messages(past: Past, system: str) -> list[ModelMessage]:
     return out
 
 
-def _summary(one: Summary) -> str:
-    """It is nobody's message: what it says of a person, of events or of the model itself is told by it."""
+def _render_summary(one: Summary) -> str:
+    """A summary as user text in marks: nobody typed it, and its text must not be read as an instruction."""
     covers = one.covers
     what = f"a summary, made by a model, of older messages of this conversation ({covers.first} to {covers.last})"
     what += "; some before them are not in it" if covers.cut else ""
@@ -81,7 +84,7 @@ def _add(out: list[ModelMessage], side: Side, text: str) -> None:
 
 
 def ask(out: list[ModelMessage], content: Sequence[UserContent]) -> None:
-    """The user's side goes on: these are parts of the last request, or of a new one."""
+    """Append user content to the last request, or to a new one if the model spoke last."""
     parts = [UserPromptPart(one if isinstance(one, str) else [one]) for one in content]
     if isinstance(last := out[-1], ModelRequest):
         out[-1] = ModelRequest([*last.parts, *parts])
@@ -89,7 +92,7 @@ def ask(out: list[ModelMessage], content: Sequence[UserContent]) -> None:
         out.append(ModelRequest(parts))
 
 
-def _sides(one: Spoken) -> Iterator[tuple[Side, str]]:
+def _render_entry(one: Spoken) -> Iterator[tuple[Side, str]]:
     text = one.text
     if one.role == "user":
         yield from (("user", str(told["text"])) for told in prompt_events.blocks(text, one.more))
@@ -100,7 +103,7 @@ def _sides(one: Spoken) -> Iterator[tuple[Side, str]]:
         )
     elif one.role == "notice":
         yield "user", marked("a notice that the person was shown", inert(text))
-    elif (note := _elsewhere(one)) is not None:
+    elif (note := _describe_side_entry(one)) is not None:
         yield "user", marked("nobody typed this", note)
     else:
         if text.strip():
@@ -111,11 +114,12 @@ def _sides(one: Spoken) -> Iterator[tuple[Side, str]]:
                 marked("nobody typed this", f"you sent the person a file there: {', '.join(map(inert, names))}"),
             )
     if one.partial:
-        yield "user", marked("nobody typed this", PARTIAL)
+        yield "user", marked("nobody typed this", PARTIAL_NOTE)
 
 
-def _elsewhere(one: Spoken) -> str | None:
-    """What was said by the agent and is no text of this conversation."""
+def _describe_side_entry(one: Spoken) -> str | None:
+    """A note for an agent entry that is not the agent's text in this conversation: sent to or from another session, a
+    reaction, an edit. `None` for ordinary text."""
     more, text = one.more, repr(inert(one.text))
     if "from" in more:
         return f"the person was told this by another session ({more['from']}): {text}"
@@ -129,7 +133,7 @@ def _elsewhere(one: Spoken) -> str | None:
 
 
 def _begun(past: Past) -> str:
-    """What a lost attempt did is known from the record: it goes on from there, and repeats nothing blindly (Law 9)."""
+    """List the tool calls of an interrupted attempt, so that the resumed one does not repeat them blindly (Law 9)."""
     lines = []
     for deed in past.begun:
         given = json.dumps(deed.input, ensure_ascii=False)[:2000] if deed.input is not None else ""
@@ -138,7 +142,7 @@ def _begun(past: Past) -> str:
 
 
 def content(blocks: Sequence[Json]) -> list[UserContent]:
-    """A prompt's ACP content blocks, for the model. What it cannot read is named."""
+    """Convert a prompt's ACP content blocks for the model. A block that it cannot read is replaced by its name."""
     return [_content(block) for block in blocks]
 
 
@@ -160,8 +164,8 @@ def _content(block: Json) -> UserContent:
     return f"[{kind}: {block.get('name') or block.get('uri') or 'it cannot be shown here'}]"
 
 
-def fit(out: list[ModelMessage], room: int) -> None:
-    """A turn whose tool results outgrow the context gives up the oldest of them, and says so in their place."""
+def drop_old_results(out: list[ModelMessage], room: int) -> None:
+    """Replace the oldest tool results by a note until the messages fit into `room` tokens; the newest are kept."""
     sizes = [sum(_size(part) for part in message.parts) for message in out]
     over = sum(sizes) - room
     results = [
@@ -170,24 +174,26 @@ def fit(out: list[ModelMessage], room: int) -> None:
         for k, part in enumerate(message.parts)
         if isinstance(part, ToolReturnPart)
     ]
-    for n, k in results[:-KEPT]:
+    for n, k in results[:-KEPT_TOOL_RESULTS]:
         if over <= 0:
             return
         message = out[n]
         part = message.parts[k]
         assert isinstance(message, ModelRequest) and isinstance(part, ToolReturnPart)
-        fresh = ToolReturnPart(part.tool_name, TAKEN_OUT, part.tool_call_id)
+        fresh = ToolReturnPart(part.tool_name, REMOVED_RESULT_NOTE, part.tool_call_id)
         over -= _size(part) - _size(fresh)
         out[n] = ModelRequest([*message.parts[:k], fresh, *message.parts[k + 1 :]])
 
 
 def size(messages: Sequence[ModelMessage]) -> int:
-    """About how many tokens they are."""
+    """Estimated number of tokens in these messages."""
     return sum(_size(part) for message in messages for part in message.parts)
 
 
 def _size(part: Any) -> int:
     told = getattr(part, "content", None) or getattr(part, "args", None) or ""
     if isinstance(told, list):
-        return sum(tokens(one) if isinstance(one, str) else 1000 for one in told)  # an image is about that
-    return tokens(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str))
+        return sum(
+            estimate_tokens(one) if isinstance(one, str) else 1000 for one in told
+        )  # tokens of an image, roughly
+    return estimate_tokens(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str))

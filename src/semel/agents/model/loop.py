@@ -1,7 +1,10 @@
-"""One turn of a model: ask, show what streams, run what it calls, ask again; until it has nothing more to call.
+"""The request loop of a model agent: send a request, stream the answer, run its tool calls, repeat until none is left.
 
-Nothing is retried here: a request that fails ends the prompt, and what is done then is decided where all turns are
-(Law 9). What it showed until then stays.
+Nothing is retried here. A failed request ends the prompt with an error, and the gateway decides about a retry as it
+does for every agent (Law 9). Text that was already streamed stays.
+
+A chat completion may carry images and sound that pydantic-ai does not pass on; `plainly.py` collects them while the
+response streams, and this module shows them.
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import history
-from semel.agents.model.failures import Broken, Unreadable, answer, is_cut_inside_a_character
-from semel.agents.model.plainly import Handed, handed
+from semel.agents.model.failures import StreamCutOff, UnreadableResponse, answer, is_cut_inside_a_character
+from semel.agents.model.plainly import StreamExtras, current_extras
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
@@ -40,12 +43,17 @@ from semel.text.wellformed import scrub
 
 Json = dict[str, Any]
 Block = Sequence[Json]
-SAMPLES_A_SECOND = 24_000  # of the sounds of OpenAI's chat completions, 16 bit each
-STOPS = {"length": "max_tokens", "content_filter": "refusal"}
+AUDIO_SAMPLE_RATE_HZ = 24_000  # OpenAI's chat completions send 16-bit mono samples
+STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 
 
 class Loop:
-    """The turns of one conversation. `tell` is given ACP updates; `steered` what came since it was last asked."""
+    """Runs the prompts of one conversation.
+
+    tell      receives ACP updates
+    steered   returns the prompts that arrived since it was last called
+    prefix    begins every message id, so that ids of different spawns differ
+    """
 
     def __init__(
         self,
@@ -61,30 +69,30 @@ class Loop:
         self._steered = steered
         self._prefix = prefix
         self._requests = 0
-        self.answered = 0  # requests of the last run that were answered
-        self.joined: list[Block] = []  # what was steered into it
+        self.answered = 0  # how many requests of the last run were answered
+        self.joined: list[Block] = []  # prompts that joined the last run
 
     def __repr__(self) -> str:
         return f"<Loop of {self._models.settings.model}, {self._requests} requests>"
 
     async def run(self, messages: list[ModelMessage], content: Block) -> Answered:
-        """Answer a prompt. `messages` is what came before, and grows by what was asked and answered."""
+        """Answer a prompt. `messages` holds the history; requests and responses are appended to it."""
         self.joined, self.answered = [], 0
         history.ask(messages, history.content(content))
         for _ in range(self._models.settings.max_requests):
             self._join(messages, self._steered())
-            history.fit(messages, self._models.context)
+            history.drop_old_results(messages, self._models.context)
             response = await self._request(messages)
             self.answered += 1
             messages.append(response)
             calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-            if response.finish_reason in STOPS:  # a call that was cut off is no call
-                return Answered(STOPS[response.finish_reason])
+            if response.finish_reason in STOP_REASONS:  # tool calls in such an answer may be incomplete: not run
+                return Answered(STOP_REASONS[response.finish_reason])
             if response.finish_reason == "error":
                 return answer("the model ended its answer with an error", passing=False)
             if calls:
                 messages.append(ModelRequest([await self._toolbox.call(call) for call in calls]))
-            else:  # what was steered in meanwhile is a prompt of its own, with an answer of its own
+            else:  # prompts that arrived since the last request are not joined any more
                 return Answered("end_turn")
         return Answered("max_turn_requests")
 
@@ -94,12 +102,12 @@ class Loop:
             history.ask(messages, history.content(block))
 
     async def _request(self, messages: list[ModelMessage]) -> ModelResponse:
-        """One request, shown as it streams. Raises Broken, Unreadable and pydantic-ai's errors."""
+        """Send one request and stream its answer. Raises StreamCutOff, UnreadableResponse or a pydantic-ai error."""
         self._requests += 1
-        shown = _Shown(self._tell, f"{self._prefix}.{self._requests}")
+        shown = _ShownMessage(self._tell, f"{self._prefix}.{self._requests}")
         parameters = ModelRequestParameters(function_tools=self._toolbox.definitions())
-        beside = Handed()
-        handed.set(beside)
+        beside = StreamExtras()
+        current_extras.set(beside)
         try:
             async with model_request_stream(
                 self._models.model,
@@ -114,20 +122,20 @@ class Loop:
                     elif isinstance(event, PartDeltaEvent):
                         shown.grow(event.delta)
         except UnexpectedModelBehavior as error:
-            if "ended without content" in error.message:  # not one event came: pydantic-ai's words, of every provider
-                raise Broken from error
+            if "ended without content" in error.message:  # pydantic-ai's message if the stream had no event at all
+                raise StreamCutOff from error
             raise
         except (ModelAPIError, UnicodeDecodeError) as error:
             if is_cut_inside_a_character(error):
-                raise Broken from error
+                raise StreamCutOff from error
             raise
-        except (AttributeError, TypeError, LookupError, ValueError) as error:  # it looked for what is not there
-            raise Unreadable(error) from error
-        response = _with_words(_with_refusal(stream.get(), shown), beside, shown)
+        except (AttributeError, TypeError, LookupError, ValueError) as error:  # the client met an unexpected format
+            raise UnreadableResponse(error) from error
+        response = _append_transcript(_append_refusal(stream.get(), shown), beside, shown)
         if not self._models.is_whole(response):
-            raise Broken
+            raise StreamCutOff
         self._usage(response)
-        return replace(response, parts=[_sound(part) for part in response.parts])
+        return replace(response, parts=[_scrub_part(part) for part in response.parts])
 
     def _usage(self, response: ModelResponse) -> None:
         used = response.usage.input_tokens + response.usage.output_tokens
@@ -135,8 +143,8 @@ class Loop:
             self._tell({"sessionUpdate": "usage_update", "used": used, "size": self._models.context})
 
 
-def _with_refusal(response: ModelResponse, shown: _Shown) -> ModelResponse:
-    """OpenAI's models refuse in a field of its own, which pydantic-ai keeps beside the text. It is what they said."""
+def _append_refusal(response: ModelResponse, shown: _ShownMessage) -> ModelResponse:
+    """Add a refusal to the answer's text. OpenAI sends it in a separate field, which pydantic-ai keeps as a detail."""
     refusal = (response.provider_details or {}).get("refusal")
     if not isinstance(refusal, str) or not refusal.strip():
         return response
@@ -144,25 +152,25 @@ def _with_refusal(response: ModelResponse, shown: _Shown) -> ModelResponse:
     return replace(response, parts=[*response.parts, TextPart(refusal)])
 
 
-def _with_words(response: ModelResponse, beside: Handed, shown: _Shown) -> ModelResponse:
-    """What came beside the text is shown; the words of a sound are what the model said."""
+def _append_transcript(response: ModelResponse, beside: StreamExtras, shown: _ShownMessage) -> ModelResponse:
+    """Show the images and sound of a response, and add the sound's transcript to the model's text."""
     shown.show_beside(beside)
     shown.show_sound(beside.samples)
     words = "".join(beside.words)
     return replace(response, parts=[*response.parts, TextPart(words)]) if words.strip() else response
 
 
-def _sound(part: Any) -> Any:
-    """What a model said goes back to its API with the next request: no half of a surrogate pair can."""
+def _scrub_part(part: Any) -> Any:
+    """Remove lone surrogates from a part: it is sent back to the API with the next request and must be encodable."""
     told = {name: getattr(part, name, None) for name in ("content", "tool_name", "args")}
     sound = {name: scrub(value) for name, value in told.items()}
     return replace(part, **{name: value for name, value in sound.items() if value != told[name]})
 
 
-class _Shown:
-    """What one model message shows: text and thoughts, under ids of their own.
+class _ShownMessage:
+    """Emits one model response as ACP chunks: text, thoughts and files, with message ids.
 
-    Text parts that follow each other are one message; with a thought or a call between them they are two.
+    Consecutive text parts share a message id; after a thought or a tool call, text gets a new one.
     """
 
     def __init__(self, tell: Callable[[Json], None], id: str) -> None:
@@ -170,7 +178,7 @@ class _Shown:
         self._id = id
         self._last: type = TextPart
         self._texts = 0
-        self._words = 0  # pieces of a sound's words that were shown
+        self._words = 0  # how many pieces of the sound's transcript were shown
 
     def start(self, part: object) -> None:
         if isinstance(part, TextPart) and self._last is not TextPart:
@@ -184,8 +192,8 @@ class _Shown:
             mime = part.content.media_type
             self._file("audio" if mime.startswith("audio/") else "image", part.content.data, mime)
 
-    def show_beside(self, beside: Handed) -> None:
-        """What a chat completion told beside its text since it was last asked."""
+    def show_beside(self, beside: StreamExtras) -> None:
+        """Show the images and transcript pieces that were collected since the last call."""
         images, beside.images = beside.images, []
         for url in images:
             self._tell_file({"type": "image", "uri": url})
@@ -194,7 +202,7 @@ class _Shown:
         self._chunk("agent_message_chunk", "".join(words))
 
     def show_sound(self, samples: Sequence[str]) -> None:
-        """A sound whose pieces are all there."""
+        """Show a complete sound as a WAV file; if its base64 is broken, as it came."""
         if not samples:
             return
         try:
@@ -202,7 +210,7 @@ class _Shown:
         except ValueError:
             self._tell_file({"type": "audio", "mimeType": "audio/wav", "data": "".join(samples)})
             return
-        self._file("audio", wav(data), "audio/wav")
+        self._file("audio", encode_wav(data), "audio/wav")
 
     def _file(self, kind: str, data: bytes, mime: str) -> None:
         self._tell_file({"type": kind, "mimeType": mime, "data": base64.b64encode(data).decode("ascii")})
@@ -212,7 +220,7 @@ class _Shown:
         self._tell({"sessionUpdate": "agent_message_chunk", "messageId": id, "content": content})
 
     def start_new_text(self, text: str) -> None:
-        """Show a text that is a message of its own, whatever came before it."""
+        """Show a text under a new message id."""
         self._texts += 1
         self._last = TextPart
         self._chunk("agent_message_chunk", text)
@@ -229,12 +237,12 @@ class _Shown:
             self._tell({"sessionUpdate": kind, "messageId": id, "content": {"type": "text", "text": text}})
 
 
-def wav(samples: bytes) -> bytes:
-    """Raw samples as a file that players know."""
+def encode_wav(samples: bytes) -> bytes:
+    """Wrap raw 16-bit mono samples in a WAV file."""
     out = io.BytesIO()
     with wave.open(out, "wb") as written:
         written.setnchannels(1)
         written.setsampwidth(2)
-        written.setframerate(SAMPLES_A_SECOND)
+        written.setframerate(AUDIO_SAMPLE_RATE_HZ)
         written.writeframes(samples)
     return out.getvalue()

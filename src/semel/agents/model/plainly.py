@@ -1,9 +1,11 @@
-"""OpenAI's client is given the conversation, and the tools, as they are to be sent.
+"""Patches for OpenAI's client: skip its validation of messages, and collect what pydantic-ai drops from a stream.
 
-The client looks at each message through every type that it may have: 0.13 ms a message, half a second on the event
-loop for a past of 4,000, while every other session waits (Law 11). What pydantic-ai hands it is in the API's form
-already, so it goes in as `extra_body`, which the client adds to the request unseen (openai-python's README,
-"Undocumented params").
+The client matches each message against every type that it may have: 0.13 ms a message, half a second for a past of
+4,000, which blocks the event loop and so every other session (Law 11). pydantic-ai's messages are in the API's format
+already, so `create` passes messages and tools as `extra_body`, which the client adds to the request unchecked
+(openai-python's README, "Undocumented params").
+
+The same wrapper watches the chunks of a chat completion for images and sound, which pydantic-ai ignores.
 """
 
 from __future__ import annotations
@@ -18,31 +20,31 @@ import msgspec
 Create = Callable[..., Awaitable[Any]]
 
 
-def speak_plainly(model: Any) -> bool:
-    """True: this model's client is OpenAI's, sends conversations unseen from now on, and retries nothing (Law 7)."""
+def bypass_client_validation(model: Any) -> bool:
+    """Patch the model's client if it is OpenAI's: no validation of messages, no retries (Law 7). True if patched."""
     client: Any = getattr(getattr(model, "provider", None), "client", None)
     if type(client).__module__.partition(".")[0] != "openai":
         return False
-    client.max_retries = 0  # to say so with each request would make a client for each, that looks again
+    client.max_retries = 0  # a per-request setting makes an unpatched client for each request
     for resource, field in ((client.chat.completions, "messages"), (client.responses, "input")):
-        resource.create = functools.partial(_create, resource.create, field)
+        resource.create = functools.partial(_create_observed, resource.create, field)
     return True
 
 
-class Handed:
-    """What a chat completion says beside its text, as it streams: the library passes over it.
+class StreamExtras:
+    """Images and sound of one streamed chat completion, which pydantic-ai ignores.
 
-    Images are in `delta.images`, as OpenRouter and other gateways tell them; sounds in `delta.audio`, in pieces of
-    16-bit samples with their words (platform.openai.com/docs/guides/audio).
+    Images come in `delta.images` (OpenRouter and others), sound in `delta.audio`: pieces of 16-bit samples and of
+    their transcript (platform.openai.com/docs/guides/audio).
     """
 
     def __init__(self) -> None:
         self.images: list[str] = []  # addresses, most of them data: URLs
-        self.words: list[str] = []  # of the sound, piece by piece
-        self.samples: list[str] = []  # base64, piece by piece
+        self.words: list[str] = []  # transcript of the sound, in pieces
+        self.samples: list[str] = []  # base64, in pieces
 
     def note(self, chunk: Any) -> None:
-        """What one chunk holds."""
+        """Collect the images and sound of one chunk."""
         choices = getattr(chunk, "choices", None)
         delta = getattr(choices[0], "delta", None) if choices else None
         images = _field(delta, "images")
@@ -57,18 +59,18 @@ class Handed:
 
 
 def _field(told: Any, name: str) -> Any:
-    """A field, whether the client has a type for what holds it or not."""
+    """A field of a dict or of an object; the client parses into objects only what it has types for."""
     return told.get(name) if isinstance(told, dict) else getattr(told, name, None)
 
 
-handed: ContextVar[Handed | None] = ContextVar("handed", default=None)
-"""Where the request that is made in this context notes what the library passes over."""
+current_extras: ContextVar[StreamExtras | None] = ContextVar("handed", default=None)
+"""Where the request made in this context collects its images and sound."""
 
 
-class _Watched:
-    """A stream of chunks, each looked at on its way."""
+class _ObservedStream:
+    """A stream of chunks that passes each chunk to `note` before it yields it."""
 
-    def __init__(self, stream: Any, noted: Handed) -> None:
+    def __init__(self, stream: Any, noted: StreamExtras) -> None:
         self._stream = stream
         self._noted = noted
 
@@ -88,15 +90,19 @@ class _Watched:
             yield chunk
 
 
-async def _create(create: Create, field: str, **given: Any) -> Any:
-    noted = handed.get()
-    answer = await _created(create, field, **given)
-    return _Watched(answer, noted) if noted is not None and field == "messages" and given.get("stream") else answer
+async def _create_observed(create: Create, field: str, **given: Any) -> Any:
+    noted = current_extras.get()
+    answer = await _create_unvalidated(create, field, **given)
+    return (
+        _ObservedStream(answer, noted) if noted is not None and field == "messages" and given.get("stream") else answer
+    )
 
 
-async def _created(create: Create, field: str, **given: Any) -> Any:
+async def _create_unvalidated(create: Create, field: str, **given: Any) -> Any:
     told = {
-        name: given[name] for name in (field, "tools") if isinstance(given.get(name), list) and _is_plain(given[name])
+        name: given[name]
+        for name in (field, "tools")
+        if isinstance(given.get(name), list) and _is_plain_json(given[name])
     }
     given |= {name: [] for name in told}
     if told:
@@ -104,8 +110,8 @@ async def _created(create: Create, field: str, **given: Any) -> Any:
     return await create(**given)
 
 
-def _is_plain(told: list[Any]) -> bool:
-    """Whether it is JSON as it stands; else the client has to make it so."""
+def _is_plain_json(told: list[Any]) -> bool:
+    """Whether the list consists of plain JSON values; anything else must go through the client's conversion."""
     try:
         msgspec.json.encode(told, enc_hook=_refuse)
     except TypeError:

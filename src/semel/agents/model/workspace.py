@@ -1,7 +1,7 @@
-"""The workspace: where a model agent's file tools may read and write, and nowhere else.
+"""Confine a model agent's file tools to its workspace.
 
-A path is resolved with all its symbolic links; what ends outside is refused. The file itself is opened without
-following a link, so that one which is put there in between leads nowhere.
+A path is resolved with all its symbolic links and refused if it lies outside. The file itself is then opened without
+following links, so a link that replaces it in between cannot lead outside.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import stat
 from pathlib import Path
 
 
-class Refused(Exception):
-    """What a tool may or can not do, in words for the model."""
+class ToolRefused(Exception):
+    """A tool call was refused or cannot be done; the message is a sentence for the model."""
 
 
 class Workspace:
@@ -26,47 +26,47 @@ class Workspace:
         return f"<Workspace {self.root}>"
 
     def path(self, told: str) -> Path:
-        """The real path. Raises Refused if it lies outside, or cannot be one."""
+        """Resolve a path. Raises ToolRefused if it lies outside the workspace or is not a valid path."""
         if "\0" in told:
-            raise Refused("a path holds no NUL")
+            raise ToolRefused("a path holds no NUL")
         try:
             real = Path(os.path.realpath(self.root / told))
         except (OSError, ValueError) as error:
-            raise Refused(f"{told!r} is no path: {error}") from None
+            raise ToolRefused(f"{told!r} is no path: {error}") from None
         if not real.is_relative_to(self.root):
-            raise Refused(f"{told!r} is outside the workspace {self.root}: only what is inside can be used")
+            raise ToolRefused(f"{told!r} is outside the workspace {self.root}: only what is inside can be used")
         return real
 
     def name(self, path: Path) -> str:
-        """As the model is told it: relative to the workspace."""
+        """The path as shown to the model: relative to the workspace."""
         return str(path.relative_to(self.root)) if path != self.root else "."
 
     def open(self, told: str) -> tuple[int, os.stat_result]:
-        """A regular file, for reading: (descriptor, status). Raises Refused."""
+        """Open a regular file for reading; returns (descriptor, status). Raises ToolRefused."""
         path = self.path(told)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            raise Refused(f"{told!r} cannot be read: {error.strerror}") from None
+            raise ToolRefused(f"{told!r} cannot be read: {error.strerror}") from None
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             os.close(fd)
             what = "a directory: use list" if stat.S_ISDIR(status.st_mode) else "no regular file"
-            raise Refused(f"{told!r} is {what}")
+            raise ToolRefused(f"{told!r} is {what}")
         return fd, status
 
     def write(self, told: str, data: bytes) -> Path:
-        """The whole file, at once or not at all; one that was there keeps its mode. Raises Refused."""
+        """Replace a file atomically, keeping its mode, and make missing directories. Raises ToolRefused."""
         path = self.path(told)
         mode = 0o666 & ~_umask()
         fresh = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
         try:
             if path.is_dir():
-                raise Refused(f"{told!r} is a directory")
+                raise ToolRefused(f"{told!r} is a directory")
             if path.exists():
                 mode = stat.S_IMODE(path.stat().st_mode)
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.path(self.name(path.parent))  # it is inside still
+            self.path(self.name(path.parent))  # refuse if a directory was replaced by a link meanwhile
             fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
             try:
                 with os.fdopen(fd, "wb") as file:
@@ -79,12 +79,12 @@ class Workspace:
                 fresh.unlink(missing_ok=True)
                 raise
         except OSError as error:
-            raise Refused(f"{told!r} cannot be written: {error.strerror}") from None
+            raise ToolRefused(f"{told!r} cannot be written: {error.strerror}") from None
         return path
 
 
 def _umask() -> int:
-    """What the process was started with, without a moment in which it is another one (Linux; elsewhere the usual)."""
+    """The process's umask, read without changing it (os.umask() would, for a moment). Not on Linux: 022."""
     try:
         with Path("/proc/self/status").open(encoding="ascii") as lines:
             return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask:"))

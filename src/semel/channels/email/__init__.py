@@ -1,8 +1,9 @@
-"""Email: one account, heard by IMAP, spoken from by SMTP (docs/email.md).
+"""The email channel: one account, read by IMAP, sent from by SMTP (docs/email.md).
 
-The way in: `watch` reads the mailbox, `letter` makes facts of each mail (`headers`, `mime`, `html_in`, `quotes`,
-`trust`, `automatic`, `bounce`). The way out: `compose` makes the mail (`dress`), `smtp` hands it over once. `threads`
-says which conversation a mail belongs to, `line` keeps a blocking library off the event loop.
+Incoming: `receive` reads the mailbox, with `imap_queries` over `transport`, which keeps the blocking IMAP library off
+the event loop. `parse` turns each mail into a record, with the help of `parse_headers`, `parse_body`, `html_to_text`,
+`quoted_text`, `sender_trust`, `automatic_mail` and `parse_bounce`. Outgoing: `compose` writes the mail (`render` makes
+its HTML) and `send` hands it to the SMTP server once. `address` maps mails to conversations.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["EmailSettings", "make"]
 
 
 def make(name: str, settings: EmailSettings) -> Channel:
-    """The channel. Raises ValueError where its libraries are not installed."""
+    """Create the channel. Raises ValueError if its libraries are not installed."""
     if find_spec("aiosmtplib") is None or find_spec("imap_tools") is None:
         raise ValueError("email needs two more packages: pip install 'semel[email]'")
     from semel.channels.email.channel import EmailChannel

@@ -1,16 +1,17 @@
-"""Which conversation a mail belongs to, and what we call our own mails.
+"""Conversation addresses of mails, and the Message-IDs of our own mails.
 
-An address is `ada@example.org`, a new mail to her, or `ada@example.org:thread-1f0c9a1e52d4b687`, a mail thread with
-her: the hash of the Message-ID that began it. Each person of a thread has an address, and so a session, of their own.
+An address is `ada@example.org` (a new mail to her) or `ada@example.org:thread-1f0c9a1e52d4b687` (a mail thread with
+her, named by the hash of its first Message-ID). Each participant of a thread has their own address, and so their own
+session.
 
-Our own Message-IDs say which conversation they belong to:
+Our own Message-IDs contain the conversation:
 
-    <semel.KEY@example.org>            said to ada@example.org
-    <semel.KEY.1f0c9a1e52d4b687@...>   said into that thread
+    <semel.KEY@example.org>            a new mail to ada@example.org
+    <semel.KEY.1f0c9a1e52d4b687@...>   a mail in that thread
 
-so that an answer finds its way home by its References alone, after a restart, and whatever mailbox was emptied. KEY is
-the part's own: random, unguessable, the same on every retry. It is also how a copy of our own mail is known, and how a
-mail is looked for after its answer was lost.
+An answer can therefore be assigned by its References alone, even after a restart or with an emptied mailbox. KEY is the
+key of the outgoing part: random, unguessable, the same on every retry. By KEY a copy of our own mail is recognized, and
+a mail is searched for if the server's answer was lost.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 UNVERIFIED = "unverified:"
-"""Begins the id, and the address, of a sender that our server could not verify: it is nobody that anybody knows."""
+"""Prefix of the id and address of an unverified sender, so that a forged From line never matches a known person."""
 
 _OURS = re.compile(r"<semel\.([A-Za-z0-9_-]{1,200})(?:\.([0-9a-f]{16}))?@([^<>@\s]+)>", re.IGNORECASE)
 _ADDRESS = re.compile(rf"(?:{UNVERIFIED})?([^\s<>,;:\"()]+@[^\s<>,;:\"()@]+)(?::thread-([0-9a-f]{{16}}))?")
@@ -29,7 +30,7 @@ _ADDRESS = re.compile(rf"(?:{UNVERIFIED})?([^\s<>,;:\"()]+@[^\s<>,;:\"()@]+)(?::
 
 @dataclass(frozen=True)
 class Place:
-    """An address taken apart. `thread` is None for a new mail."""
+    """A parsed address. `thread` is None for a new mail."""
 
     recipient: str
     thread: str | None = None
@@ -37,14 +38,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Ours:
-    """A Message-ID of ours taken apart."""
+    """A parsed Message-ID of one of our mails."""
 
     key: str
     thread: str | None
 
 
 def place(address: str) -> Place | None:
-    """None: it is no mail address."""
+    """Parse an address. `None` if it is not a mail address."""
     found = _ADDRESS.fullmatch(address)
     return Place(found[1], found[2]) if found else None
 
@@ -55,13 +56,13 @@ def address(sender: str, thread: str | None) -> str:
 
 
 def message_id(key: str, to: Place, domain: str) -> str:
-    """Ours for the part of that key; a key with other letters than a Message-ID may have is hashed."""
+    """The Message-ID of the part with this key. A key with characters that a Message-ID cannot hold is hashed."""
     key = key if re.fullmatch(r"[A-Za-z0-9_-]{1,200}", key) else hashed(key)
     return f"<semel.{key}{'.' + to.thread if to.thread else ''}@{domain}>"
 
 
-def ours(id: str, domain: str) -> Ours | None:
-    """None: it is not one of ours."""
+def parse_own_message_id(id: str, domain: str) -> Ours | None:
+    """Parse a Message-ID of ours. `None` if the mail with this id is not ours."""
     found = _OURS.fullmatch(id)
     if not found or found[3].lower() != domain:
         return None
@@ -69,16 +70,17 @@ def ours(id: str, domain: str) -> Ours | None:
 
 
 def conversation(id: str, references: Sequence[str], domain: str) -> str | None:
-    """The thread that a mail belongs to: the newest of ours that it refers to says so, else its oldest reference.
+    """The thread that a mail belongs to, or None if it answers a mail of ours that was in no thread.
 
-    `references` are oldest first; `id` is its own. None: it answers a mail of ours that was said into no thread.
+    If the mail refers to mails of ours, it is the thread of the newest of them, else the hash of the mail's oldest
+    reference or, without any, of its own id. `references` are oldest first; `id` is the mail's Message-ID.
     """
     for each in reversed(references):
-        if known := ours(each, domain):
+        if known := parse_own_message_id(each, domain):
             return known.thread
     return hashed(references[0] if references else id)
 
 
 def hashed(id: str) -> str:
-    """16 hex digits."""
+    """The first 16 hex digits of the id's SHA-256 hash."""
     return hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:16]

@@ -1,5 +1,7 @@
-"""Mail that no person wrote: answers of machines, lists, newsletters. It does not wake (Law 2), or two programs would
-write to each other for ever (RFC 3834)."""
+"""Recognize mail that no person wrote: automatic replies, mailing lists, newsletters (RFC 3834).
+
+Such mail does not wake the agent (Law 2); otherwise two programs could answer each other endlessly.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _NAMES = ("mailer-daemon", "postmaster", "noreply", "no-reply", "donotreply", "d
 
 
 def automatic(mail: Mail, sender: str) -> str | None:
-    """How it says that a program sent it; None: a person wrote it, as far as can be told."""
+    """The header that shows that a program sent the mail, or None if a person seems to have written it."""
     told = line(mail, "auto-submitted").lower().split(";")[0].strip()
     if told and told != "no":
         return f"Auto-Submitted: {told[:60]}"

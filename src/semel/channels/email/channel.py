@@ -1,7 +1,8 @@
-"""The email channel: one mail account, read by IMAP and spoken from by SMTP.
+"""The email channel: one mail account, read by IMAP and sent from by SMTP.
 
-Reconcilable: the Message-ID is made of the part's key, a copy of each mail comes to our own mailbox (a blind copy, or
-the provider's Sent mailbox), and there it is looked for where the server's answer was lost.
+Its safety class is reconcilable: the Message-ID contains the part's key, and a copy of each mail reaches our own
+account (as a blind copy, or in the provider's Sent mailbox). If the SMTP server's answer is lost, the copy is searched
+for by its Message-ID.
 """
 
 from __future__ import annotations
@@ -17,51 +18,51 @@ from typing import Any, TypeVar
 from semel.channels.email import address as threads
 from semel.channels.email import imap_queries
 from semel.channels.email.compose import Answered, answered, compose
-from semel.channels.email.parse import Letter, key_of, references_of
-from semel.channels.email.parse_headers import Mail, folded, ids, line, text
-from semel.channels.email.receive import Watch
-from semel.channels.email.send import hand_over, longest
+from semel.channels.email.parse import ParsedMail, key_of, references_of
+from semel.channels.email.parse_headers import Mail, ids, line, normalize_address, text
+from semel.channels.email.receive import MailboxReceiver
+from semel.channels.email.send import hand_over, max_attempt_seconds
 from semel.channels.email.settings import EmailSettings
-from semel.channels.email.transport import Line, MailBox, dial, finish
-from semel.channels.markdown import MOST
+from semel.channels.email.transport import Line, MailBox, connect_imap, finish
+from semel.channels.markdown import MAX_FORMATTED_CHARS
 from semel.gateway.ports import Caps, Denied, Inbox, Offline, Op, Receipt, Rejected, Safety, Unknown
 
 T = TypeVar("T")
 
-REMEMBERED = 2000
-"""Threads whose newest mail is known without asking the mailbox."""
-SEARCHED = 200
-"""Mails of a person that are looked through for a thread."""
-LOOK = 20.0
-"""Seconds for that."""
-AT_ONCE = 2
-"""Connections that look for something in the mailbox."""
+MAX_REMEMBERED_THREADS = 2000
+"""Threads whose newest mail is remembered; for others the mailbox is searched."""
+MAX_SEARCHED_MAILS = 200
+"""Newest mails of a person that are searched for the newest mail of a thread."""
+LOOKUP_TIMEOUT_S = 20.0
+"""Time limit of that search in seconds."""
+MAX_LOOKUP_CONNECTIONS = 2
+"""Concurrent connections for searches in the mailbox."""
 
 _log = logging.getLogger("semel.email")
 
 
 class EmailChannel:
-    """One configured account."""
+    """One configured mail account."""
 
     def __init__(self, name: str, settings: EmailSettings) -> None:
         self.name = name
         self.settings = settings
         self.caps = Caps(
             safety=Safety.RECONCILABLE,
-            max_len=MOST,
+            max_len=MAX_FORMATTED_CHARS,
             settle=settings.settle,
             finds=True,
             pace=settings.pace,
-            timeout=LOOK + longest(settings),
+            timeout=LOOKUP_TIMEOUT_S + max_attempt_seconds(settings),
             threads=True,
             files=True,
             file_limit=settings.file_limit,
             dialect="html",
         )
-        self._threads: OrderedDict[str, Answered] = OrderedDict()  # address -> the newest mail there
+        self._threads: OrderedDict[str, Answered] = OrderedDict()  # address -> the thread's newest mail
         self._refused: Counter[int] = Counter()
         self._context: ssl.SSLContext | None = None
-        self._looking = asyncio.Semaphore(AT_ONCE)
+        self._looking = asyncio.Semaphore(MAX_LOOKUP_CONNECTIONS)
         self._warned = False
 
     def __repr__(self) -> str:
@@ -71,14 +72,14 @@ class EmailChannel:
 
     async def run(self, inbox: Inbox) -> None:
         """See `ports.Channel.run`."""
-        connection = await dial(self.settings, await self._tls())
+        connection = await connect_imap(self.settings, await self._tls())
         try:
-            await Watch(self.settings, connection, inbox, self._heard, self._refused).run()
+            await MailboxReceiver(self.settings, connection, inbox, self._heard, self._refused).run()
         finally:
             await finish(connection.close())
 
-    def _heard(self, letter: Letter) -> None:
-        if letter.kind == "bounce":  # a mail of ours is late; anybody can write that, and it says nothing final
+    def _heard(self, letter: ParsedMail) -> None:
+        if letter.kind == "bounce":  # a delay of a mail of ours; the notice may be forged and settles nothing
             _log.warning("channel %s: %s (%s)", self.name, letter.text, letter.of)
         if letter.kind == "failed":
             _log.warning("channel %s: a mail could not be delivered to %s (%s)", self.name, letter.text, letter.of)
@@ -99,13 +100,13 @@ class EmailChannel:
     def _remember(self, address: str, newest: Answered) -> None:
         self._threads[address] = newest
         self._threads.move_to_end(address)
-        while len(self._threads) > REMEMBERED:
+        while len(self._threads) > MAX_REMEMBERED_THREADS:
             self._threads.popitem(last=False)
 
     # ------------------------------------------------------------ speaking
 
     async def send(self, op: Op) -> Receipt:
-        """One mail, handed to the server once. The receipt is its Message-ID. See `ports.Channel.send`."""
+        """Hand one mail to the server, once. The receipt's id is the Message-ID. See `ports.Channel.send`."""
         if op.kind not in ("post", "file"):
             raise Rejected(f"a mail that was sent cannot be changed: there is no {op.kind}")
         to = threads.place(op.address)
@@ -117,13 +118,13 @@ class EmailChannel:
         if len(mail) > 1.5 * settings.file_limit + 1_000_000:
             raise Rejected(f"the mail has {len(mail):,} bytes; file_limit is {settings.file_limit:,}")
         recipients = [to.recipient]
-        if settings.proof == "bcc" and folded(to.recipient) != folded(settings.address):
+        if settings.proof == "bcc" and normalize_address(to.recipient) != normalize_address(settings.address):
             recipients.append(settings.address)
         await hand_over(settings, await self._tls(), recipients, mail)
         return Receipt(threads.message_id(op.key, to, settings.domain))
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """Look for the copy of it in our own mailbox. See `ports.Channel.find`."""
+        """Search our own mailboxes for the mail's copy. See `ports.Channel.find`."""
         to = threads.place(op.address)
         if to is None:
             return None
@@ -137,13 +138,13 @@ class EmailChannel:
         return Receipt(id) if found else None
 
     async def _newest(self, address: str, to: threads.Place) -> Answered | None:
-        """What a post into a thread answers, where the gateway does not know: its newest mail; None: it is gone."""
+        """The newest mail of a thread, which a post answers if the gateway names no mail. `None` if none is found."""
         if to.thread is None:
             return None
         if address in self._threads:
             return self._threads[address]
         try:
-            async with asyncio.timeout(LOOK):
+            async with asyncio.timeout(LOOKUP_TIMEOUT_S):
                 found = await self._ask(_newest_of, self.settings, to)
         except (Offline, Denied, TimeoutError) as no:
             _log.warning("channel %s: the thread of %s cannot be looked up: %s", self.name, address, no)
@@ -153,9 +154,9 @@ class EmailChannel:
         return found
 
     async def _ask(self, work: Callable[..., T], *given: Any) -> T:
-        """Over a connection of its own. Raises Offline, Denied."""
+        """Run `work(mailbox, *given)` over a separate IMAP connection. Raises Offline or Denied."""
         async with self._looking:
-            connection: Line = await dial(self.settings, await self._tls())
+            connection: Line = await connect_imap(self.settings, await self._tls())
             try:
                 return await connection.call(work, *given)
             finally:
@@ -168,15 +169,18 @@ class EmailChannel:
 
 
 def _find(box: MailBox, settings: EmailSettings, places: list[str], id: str, since: float) -> str | None:
-    """In the thread. Raises Denied where it can prove nothing."""
+    """Runs in the IMAP worker thread. The mailbox that holds the mail's copy, or None.
+
+    Raises Denied if the mailbox of sent mail is unknown, so that a missing copy would prove nothing.
+    """
     if settings.proof == "sent" and not settings.sent and not imap_queries.special(box, ("\\sent", "\\all")):
         raise Denied(f"{settings.imap} does not say which mailbox holds sent mail: set sent to its name")
     return imap_queries.find(box, places, id, since)
 
 
 def _newest_of(box: MailBox, settings: EmailSettings, to: threads.Place) -> Answered | None:
-    """In the thread. The newest mail of that person in that thread."""
-    for raw in imap_queries.newest_headers(box, settings.mailbox, to.recipient, SEARCHED):
+    """Runs in the IMAP worker thread. The newest mail of that person in that mail thread, or None."""
+    for raw in imap_queries.newest_headers(box, settings.mailbox, to.recipient, MAX_SEARCHED_MAILS):
         mail: Mail = email.message_from_bytes(raw)
         references = references_of(mail)
         if threads.conversation(key_of(mail, raw), references, settings.domain) == to.thread and ids(

@@ -1,6 +1,7 @@
-"""An `Op` -> the bytes of a mail. The same bytes on every retry: nothing here looks at a clock or throws dice.
+"""Compose the bytes of a mail from an `Op`.
 
-No header can be injected: names and subjects lose their control characters, addresses and ids have a strict form.
+Every retry gives the same bytes: nothing here reads a clock or uses random numbers. Headers cannot be injected: control
+characters are removed from names and subjects, and addresses and ids are accepted only in a strict form.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from semel.channels.email.parse import base_subject
 from semel.channels.email.parse_body import file_name
 from semel.channels.email.render import page
 from semel.channels.email.settings import EmailSettings
-from semel.channels.words import REPEAT
+from semel.channels.words import REPEAT_PREFIX
 from semel.gateway.ports import Answers, Op, Rejected
 from semel.text.shorten import shorten_to_line
 from semel.text.visible import visible
@@ -43,7 +44,7 @@ _POLICY = compat32.clone(linesep="\r\n", max_line_length=76)
 
 @dataclass(frozen=True)
 class Answered:
-    """The mail that is answered. `references` are what it referred to, oldest first."""
+    """The mail that is being answered. `references` are the Message-IDs in its References, oldest first."""
 
     id: str
     subject: str = ""
@@ -51,7 +52,7 @@ class Answered:
 
 
 def answered(answers: Answers | None) -> Answered | None:
-    """What the gateway remembers of it; None: of no mail."""
+    """The answered mail as the gateway recorded it, or None if the op answers no mail."""
     if answers is None or not _ID.fullmatch(answers.id):
         return None
     told: Any = answers.data.get("references", ())
@@ -61,12 +62,12 @@ def answered(answers: Answers | None) -> Answered | None:
 
 
 def compose(op: Op, settings: EmailSettings, answers: Answered | None) -> bytes:
-    """The mail. Raises Rejected where there can be none."""
+    """The complete mail. Raises Rejected for a bad address or an unreadable file."""
     to = threads.place(op.address)
     if to is None:
         raise Rejected(f"{op.address!r} is no mail address")
     mail = _body(op)
-    repeat = REPEAT if op.marked else ""
+    repeat = REPEAT_PREFIX if op.marked else ""
     subject = f"Re: {base_subject(answers.subject)}" if answers and answers.subject.strip() else settings.subject
     headers: list[tuple[str, str | Header]] = [
         ("From", _mailbox(settings.display_name, settings.address)),
@@ -75,7 +76,7 @@ def compose(op: Op, settings: EmailSettings, answers: Answered | None) -> bytes:
         ("Date", formatdate(op.at)),
         ("Message-ID", threads.message_id(op.key, to, settings.domain)),
         *_thread(answers),
-        # So that no machine answers: RFC 3834; what older programs look at; and Microsoft's (MS-OXCMAIL 2.2.3.2.14).
+        # Against automatic replies: RFC 3834, then the header of older programs, then Microsoft's (MS-OXCMAIL).
         ("Auto-Submitted", "auto-replied" if answers else "auto-generated"),
         ("Precedence", "auto_reply"),
         ("X-Auto-Response-Suppress", "OOF, AutoReply"),
@@ -85,7 +86,7 @@ def compose(op: Op, settings: EmailSettings, answers: Answered | None) -> bytes:
 
 def _body(op: Op) -> Message:
     text = _text(op)
-    said = _said(text, op.key) if text.strip() or op.kind != "file" else None
+    said = _build_text_part(text, op.key) if text.strip() or op.kind != "file" else None
     if op.kind != "file":
         assert said is not None
         return said
@@ -98,11 +99,11 @@ def _body(op: Op) -> Message:
 
 def _text(op: Op) -> str:
     text = visible(op.text.encode("utf-8", "replace").decode("utf-8"))
-    return f"{REPEAT}{text}" if op.marked else text
+    return f"{REPEAT_PREFIX}{text}" if op.marked else text
 
 
-def _said(text: str, key: str) -> Message:
-    """The text as it was written, and as HTML for those who see that."""
+def _build_text_part(text: str, key: str) -> Message:
+    """The text as written, with an HTML alternative unless the text is too long for one."""
     html = page(text)
     if html is None:
         return _part(text, "plain")
@@ -113,7 +114,7 @@ def _said(text: str, key: str) -> Message:
 
 
 def _part(text: str, kind: str) -> Message:
-    """In lines of 76 characters: no relay has to change it."""
+    """A text part, encoded in lines of at most 76 characters, so that no relay has to re-encode it."""
     charset = Charset("utf-8")
     charset.body_encoding = BASE64 if sum(char > "\x7f" for char in text) > len(text) / 3 else QP
     return MIMEText(text, kind, charset)  # type: ignore[arg-type]
@@ -167,7 +168,7 @@ def _words(text: str, name: str) -> str | Header:
 
 
 def _written(mail: Message, headers: Sequence[tuple[str, str | Header]]) -> bytes:
-    """The headers first, in their order."""
+    """Serialize the mail with `headers` in their order, before the headers of its body."""
     own = mail._headers  # type: ignore[attr-defined]
     mail._headers = []  # type: ignore[attr-defined]
     for name, value in headers:
@@ -179,5 +180,5 @@ def _written(mail: Message, headers: Sequence[tuple[str, str | Header]]) -> byte
 
 
 def _boundary(key: str, what: str) -> str:
-    """As long and as unlikely as a random one, and the same on every retry."""
+    """A MIME boundary derived from the part's key: as unlikely as a random one, but the same on every retry."""
     return f"semel-{hashlib.sha256(f'{what} {key}'.encode()).hexdigest()[:32]}"

@@ -1,4 +1,4 @@
-"""HTML of a mail -> text that can be read: what a person saw, in order, with links. Nothing hidden is kept."""
+"""Convert a mail's HTML to plain text: the visible text in order, with link addresses; hidden elements are dropped."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import Counter
 
 from semel.channels.email.html_tokens import Tag, tokens
 
-MOST = 1_000_000
-"""Characters of HTML that are read."""
+MAX_HTML_CHARS = 1_000_000
+"""Characters of HTML that are read; the rest is ignored."""
 
 
 def _names(words: str) -> frozenset[str]:
@@ -28,9 +28,9 @@ _DEEPEST_QUOTE = 20
 
 
 def readable(html: str) -> str:
-    """The text. Quoted mail in it is marked with "> ", links stand behind their words."""
+    """The visible text. Quoted mail is prefixed with "> "; a link's address follows its text in parentheses."""
     reader = _Reader()
-    for token in tokens(html[:MOST].replace("\0", "")):
+    for token in tokens(html[:MAX_HTML_CHARS].replace("\0", "")):
         if isinstance(token, str):
             reader.text_came(token)
         elif token.end:
@@ -50,7 +50,7 @@ class _Reader:
         self._pre = 0
         self._lists: list[int | None] = []
         self._link: tuple[str, int] | None = None  # its address, and the index of its first piece
-        self._mark = ""  # of a list item, before its first word
+        self._mark = ""  # a list item's bullet or number, until its first word is written
 
     def text(self) -> str:
         whole = "\n".join("".join(line).rstrip() for line in self._lines)
@@ -146,7 +146,7 @@ class _Reader:
             self._mark = ""
 
     def _is_blank(self) -> bool:
-        """Nothing stands on the line but the marks of a quotation: they are its first piece."""
+        """Whether the current line is empty but for its quotation prefix, which is the line's first piece."""
         return len(self._lines[-1]) <= 1 and not "".join(self._lines[-1]).strip("> ")
 
     def _new_line(self) -> None:

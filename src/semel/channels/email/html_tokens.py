@@ -1,7 +1,7 @@
-"""HTML -> its tags and texts, in one pass whose time grows with its length alone, whatever it holds.
+"""Split HTML into tags and texts in one pass, in time linear in its length for any input.
 
-A browser's parser repairs what it reads, and a mail can be made so that the repair takes minutes. Here nothing is
-repaired: what is read is shown as text and is never HTML again.
+HTML5 parsers repair malformed input, and a hostile mail can make the repair take minutes. This tokenizer repairs
+nothing; it can afford that because its output is shown as plain text and never becomes HTML again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]{0,40})((?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+)>")
 _ATTRIBUTE = re.compile(r"([^\s=/>\"']{1,60})(?:\s{0,9}=\s{0,9}(\"[^\"]*+\"|'[^']*+'|[^\s>\"']++))?")
 _RAW = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript", "svg", "math")
-"""Their content is no text of the page."""
+"""Elements whose content is skipped, because it is not visible text."""
 
 
 @dataclass(frozen=True)
 class Tag:
-    """`end`: it closes one. Names are in lower case."""
+    """A start tag, or an end tag if `end`. Names are in lower case."""
 
     name: str
     end: bool = False
@@ -27,7 +27,7 @@ class Tag:
 
 
 def tokens(source: str) -> Iterator[Tag | str]:
-    """Tags and texts in order, entities decoded. What never ends ends here, as it does in a browser."""
+    """Tags and texts in order, entities decoded. Input after an unclosed tag or skipped element is dropped."""
     lower, at = source.lower(), 0
     while (begin := source.find("<", at)) >= 0:
         if begin > at:
@@ -56,7 +56,7 @@ def tokens(source: str) -> Iterator[Tag | str]:
 
 
 def _skipped(source: str, begin: int) -> int | None:
-    """The end of what is no content: comments, declarations; None: it is none of these."""
+    """The end of the comment or declaration that begins here, or None if none does."""
     if source.startswith("<!--", begin):
         end = source.find("-->", begin + 4)
         return len(source) if end < 0 else end + 3

@@ -1,7 +1,7 @@
-"""What is asked of a mailbox. Each function runs in a `Line`'s thread and blocks; errors are those of the libraries.
+"""IMAP commands as blocking functions, which run in the connection's worker thread. They raise the libraries' errors.
 
-Nothing here marks a mail as read, moves or deletes one, unless `mark_seen` is set. (imap-tools' `flag` and `delete`
-would expunge what people marked as deleted: they are not used.)
+No function moves or deletes a mail, and only `mark_seen` marks mails as read. (imap-tools' `flag` and `delete` are not
+used, because they would expunge mails that people had marked as deleted.)
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _UID = re.compile(rb"\bUID (\d+)")
 _SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _FINDS_IN = ("\\all", "\\sent", "\\junk", "\\archive", "\\trash")
-"""Mailboxes that a copy of ours may have been put into, by their special use (RFC 6154)."""
+"""Special uses (RFC 6154) of the mailboxes that may hold the copy of a mail we sent."""
 _CAME = "EXISTS"
-"""What a server tells, in any answer, when the number of mails has changed (RFC 3501, 7.3.1)."""
+"""Untagged response that a server may add to any answer when the number of mails has changed (RFC 3501, 7.3.1)."""
 _HEADERS = "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID REFERENCES IN-REPLY-TO SUBJECT)]"
 
 
 @dataclass(frozen=True)
 class Selected:
-    """A mailbox as it was opened. `next` is the UID that its next mail will have."""
+    """A selected mailbox: its UIDVALIDITY, and in `next` the UID of its next mail (UIDNEXT)."""
 
     validity: int
     next: int
 
 
 @dataclass(frozen=True)
-class Lying:
-    """A mail that lies there. `size` in bytes; `at`: when the mailbox got it, seconds since the epoch."""
+class StoredMail:
+    """A mail in the mailbox. `size` is in bytes, `at` its INTERNALDATE in seconds since the epoch (0.0 if unknown)."""
 
     uid: int
     size: int
@@ -43,7 +43,7 @@ class Lying:
 
 
 def open_mailbox(box: MailBox, name: str, writes: bool) -> Selected:
-    """Select it. Unless `writes`, the server itself would refuse a change."""
+    """Select a mailbox, read-only unless `writes`."""
     box.folder.set(name, readonly=not writes)
     validity = _number(box, "UIDVALIDITY")
     following = _number(box, "UIDNEXT")
@@ -60,9 +60,11 @@ def _number(box: MailBox, name: str) -> int:
 
 
 def after(box: MailBox, uid: int, old: int, since: float) -> list[int]:
-    """The UIDs above that one, lowest first; of those below `old`, of mails that came since that day, or the day
-    before."""
-    box.client.untagged_responses.pop(_CAME, None)  # what is told of from here on may have come too late for this
+    """The UIDs above `uid`, lowest first.
+
+    Of the UIDs below `old`, only mails received since the day before `since` (seconds since the epoch) are listed.
+    """
+    box.client.untagged_responses.pop(_CAME, None)  # an EXISTS from here on may announce a mail that this search misses
     found: set[int] = set()
     if uid + 1 < old:
         criteria = f"UID {uid + 1}:{old - 1} SINCE {day(since - 86400)}"
@@ -72,23 +74,23 @@ def after(box: MailBox, uid: int, old: int, since: float) -> list[int]:
     return sorted(found)
 
 
-def lying(box: MailBox, uids: Sequence[int]) -> list[Lying]:
-    """Those of them that are still there, lowest UID first."""
+def list_stored_mails(box: MailBox, uids: Sequence[int]) -> list[StoredMail]:
+    """The mails with these UIDs that still exist, lowest UID first."""
     if not uids:
         return []
-    found: dict[int, Lying] = {}
+    found: dict[int, StoredMail] = {}
     for item in _fetch(box, ",".join(map(str, uids)), "(UID RFC822.SIZE INTERNALDATE)"):
         told = item if isinstance(item, bytes) else item[0]
         uid, size = _UID.search(told), _SIZE.search(told)
         if uid and size and int(uid[1]) in uids:
             when = Internaldate2tuple(told)
             at = float(time.mktime(when)) if when else 0.0
-            found[int(uid[1])] = Lying(int(uid[1]), int(size[1]), at)
+            found[int(uid[1])] = StoredMail(int(uid[1]), int(size[1]), at)
     return [found[uid] for uid in sorted(found)]
 
 
 def content(box: MailBox, uid: int, most: int) -> bytes | None:
-    """The mail as it came, its first `most` bytes; None: it is gone."""
+    """The first `most` bytes of a mail, or None if it no longer exists."""
     for item in _fetch(box, str(uid), f"(UID BODY.PEEK[]<0.{most}>)"):
         if isinstance(item, tuple) and b"BODY[]" in item[0].upper():
             return bytes(item[1])
@@ -111,8 +113,8 @@ def _fetch(box: MailBox, uids: str, what: str) -> list[Any]:
 
 
 def wait_for_news(box: MailBox, line: Line, seconds: float) -> None:
-    """Until something may have come, at most so long: by IDLE (RFC 2177) where the server has it."""
-    if _CAME in box.client.untagged_responses:  # told of in the answer to another command
+    """Block until new mail may have arrived, for at most `seconds`. Uses IDLE (RFC 2177) if the server supports it."""
+    if _CAME in box.client.untagged_responses:  # announced in the answer to another command
         return
     if "IDLE" not in box.client.capabilities:
         line.wait(seconds)
@@ -130,13 +132,13 @@ def wait_for_news(box: MailBox, line: Line, seconds: float) -> None:
 
 
 def _has_read_ahead(box: MailBox) -> bool:
-    """Whether the news came in one piece with the server's leave to wait: a poll would not see it."""
+    """Whether a notification was read together with the server's IDLE continuation, where `poll()` cannot see it."""
     stream: Any = getattr(box.client, "_file", None) or box.client.file
     patience = box.client.sock.gettimeout()
     box.client.sock.settimeout(0)
     try:
         return bool(stream.peek(1))
-    except OSError:  # nothing is there, in TLS's words
+    except OSError:  # TLS: no data to read
         return False
     finally:
         box.client.sock.settimeout(patience)
@@ -146,9 +148,10 @@ def _has_read_ahead(box: MailBox) -> bool:
 
 
 def find(box: MailBox, places: Sequence[str], id: str, since: float) -> str | None:
-    """The mailbox that holds the mail of that Message-ID, looked for in each of `places` and in those of special use.
+    """The name of the mailbox that holds the mail with this Message-ID, or None.
 
-    Raises where one of them cannot be searched: then nobody can tell.
+    Searches the mailboxes `places` and those of a special use. Raises if one of them cannot be searched, because a
+    negative answer would then prove nothing.
     """
     for name in dict.fromkeys((*places, *special(box, _FINDS_IN))):
         box.folder.set(name, readonly=True)
@@ -158,7 +161,7 @@ def find(box: MailBox, places: Sequence[str], id: str, since: float) -> str | No
 
 
 def special(box: MailBox, uses: Sequence[str]) -> list[str]:
-    """The mailboxes of these special uses, as far as the server marks them."""
+    """The mailboxes that the server marks with one of these special uses (RFC 6154)."""
     return [
         each.name
         for each in box.folder.list()
@@ -167,7 +170,7 @@ def special(box: MailBox, uses: Sequence[str]) -> list[str]:
 
 
 def newest_headers(box: MailBox, mailbox: str, sender: str, most: int) -> list[bytes]:
-    """The headers that make a thread, of the newest mails from that address, newest first."""
+    """The threading headers of the newest `most` mails from `sender`, newest first."""
     box.folder.set(mailbox, readonly=True)
     quoted = sender.replace("\\", "\\\\").replace('"', '\\"')
     uids = sorted((int(each) for each in box.uids(f'FROM "{quoted}"', None)), reverse=True)[:most]
@@ -181,6 +184,6 @@ def newest_headers(box: MailBox, mailbox: str, sender: str, most: int) -> list[b
 
 
 def day(at: float) -> str:
-    """As SEARCH writes it (RFC 3501, date): not by this machine's language."""
+    """A date as IMAP SEARCH wants it (RFC 3501, date), in UTC and independent of the locale."""
     when = time.gmtime(max(0.0, at))
     return f"{when.tm_mday:02d}-{_MONTHS[when.tm_mon - 1]}-{when.tm_year}"

@@ -1,4 +1,4 @@
-"""A mail as it lies in the mailbox -> what is told of it. No network, no clock, no files: bytes in, facts out."""
+"""Parse a raw mail into the record that the channel reports. A pure function: no network, no clock, no files."""
 
 from __future__ import annotations
 
@@ -13,19 +13,30 @@ from semel.channels.email import address
 from semel.channels.email.automatic_mail import automatic
 from semel.channels.email.parse_body import TEXT_MOST, Attachment, Body, body, clean
 from semel.channels.email.parse_bounce import Bounce, bounce
-from semel.channels.email.parse_headers import Mail, Mailbox, date, folded, ids, line, lines, mailboxes, sender, text
+from semel.channels.email.parse_headers import (
+    Mail,
+    Mailbox,
+    date,
+    ids,
+    line,
+    lines,
+    mailboxes,
+    normalize_address,
+    sender,
+    text,
+)
 from semel.channels.email.quoted_text import new_words
 from semel.channels.email.sender_trust import of_our_server, verified
 from semel.channels.email.settings import EmailSettings
 from semel.gateway.ports import Person
-from semel.law.access import given_code
+from semel.law.access import read_pairing_message
 
 REFERENCES_MOST = 30
 BOUNDARIES_MOST = 200
-COMMAND_MOST = 2000
-"""Characters of a mail that may be a command, with a signature below it."""
+MAX_COMMAND_CHARS = 2000
+"""A longer mail (in characters) is not taken for a command with a signature below it."""
 NO_CODE = "[A pairing code. It counts only in a mail whose sender the mail server has verified.]"
-"""Or whoever shows a code in a forged mail would be known by a name that anybody can forge."""
+"""Text that replaces a pairing code in an unverified mail; otherwise a forged From line could be paired."""
 _REPLY = re.compile(r"\s*(?:re|aw|sv|vs|antw|ref|rif|odp|fw|fwd|wg|tr|vb)\s*(?:\[\d+\])?\s*:\s*", re.I)
 _BOUNDARY = re.compile(rb"\bboundary\s{0,9}[*0-9]{0,9}=", re.I)
 _FORWARD = re.compile(r"\s*(?:fw|fwd|wg|tr|vb)\s*(?:\[\d+\])?\s*:", re.I)
@@ -35,8 +46,9 @@ _SIGNATURE = re.compile(
 
 
 @dataclass(frozen=True)
-class Letter:
-    """What is told of one mail. `key` is its Message-ID, or stands for it."""
+class ParsedMail:
+    """One parsed mail. `key` is the event key: the Message-ID, or a hash of the mail if it has none. An "echo" is a
+    copy of our own mail; there `key` is the key of the sent part."""
 
     kind: Literal["message", "echo", "bounce", "failed", "unreadable"]
     key: str
@@ -51,41 +63,43 @@ class Letter:
     title: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
-    raw: bytes = b""  # unreadable: as it came
-    checked: bool = True  # our server told of it what it found out about its sender, whatever that was
+    raw: bytes = b""  # the mail itself, if it is unreadable
+    checked: bool = True  # our server's authentication results are present, or the sender is trusted
 
 
-def read(raw: bytes, settings: EmailSettings, *, at: float = 0.0, size: int | None = None) -> Letter:
-    """`raw` is the mail, or its beginning where its `size` in bytes is more. `at`: when the mailbox got it.
+def read(raw: bytes, settings: EmailSettings, *, at: float = 0.0, size: int | None = None) -> ParsedMail:
+    """Parse a mail. A mail that cannot be parsed is returned with the kind "unreadable"; nothing is raised.
 
-    Never raises.
+    `raw` is the mail, or its beginning if `size` (in bytes) is larger. `at`: when the mailbox received it.
     """
-    if len(_BOUNDARY.findall(raw)) > BOUNDARIES_MOST:  # reading takes the product of depth and length
-        return Letter("unreadable", _hash(raw), at, why="it has too many parts inside one another", raw=raw)
+    if len(_BOUNDARY.findall(raw)) > BOUNDARIES_MOST:  # parsing time is nesting depth times length
+        return ParsedMail("unreadable", _hash(raw), at, why="it has too many parts inside one another", raw=raw)
     try:
         mail: Mail = email.message_from_bytes(raw)
         return _read(mail, raw, settings, at, size if size is not None else len(raw))
     except Exception as fault:  # a mail may hold anything, and the next one waits behind it
-        return Letter("unreadable", _hash(raw), at, why=f"it could not be read: {type(fault).__name__}", raw=raw)
+        return ParsedMail("unreadable", _hash(raw), at, why=f"it could not be read: {type(fault).__name__}", raw=raw)
 
 
-def _read(mail: Mail, raw: bytes, settings: EmailSettings, at: float, size: int) -> Letter:
+def _read(mail: Mail, raw: bytes, settings: EmailSettings, at: float, size: int) -> ParsedMail:
     key = key_of(mail, raw)
     at = at or date(line(mail, "date")) or 0.0
     who = sender(mail)
-    mine = address.ours(key, settings.domain)
-    if mine and who and who.address == folded(settings.address):
-        return Letter("echo", mine.key, at, of=key)
+    mine = address.parse_own_message_id(key, settings.domain)
+    if mine and who and who.address == normalize_address(settings.address):
+        return ParsedMail("echo", mine.key, at, of=key)
     if who is None:
-        return Letter("unreadable", key, at, why="it does not say who sent it", raw=raw)
-    if told := bounce(mail, settings.domain, {folded(each) for each in (settings.address, *settings.aliases)}):
+        return ParsedMail("unreadable", key, at, why="it does not say who sent it", raw=raw)
+    if told := bounce(
+        mail, settings.domain, {normalize_address(each) for each in (settings.address, *settings.aliases)}
+    ):
         return _failed(told, key, at, who) if told.final else _bounced(told, key, at)
     return _message(_Sent(mail, key, at, who, settings), size > len(raw) and size)
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """A mail that somebody sent, and what is read of it first."""
+    """A mail from somebody else, with the fields that the rest of the parsing needs."""
 
     mail: Mail
     key: str
@@ -95,18 +109,18 @@ class _Sent:
 
     @property
     def our_addresses(self) -> set[str]:
-        ours = {folded(each) for each in (self.settings.address, *self.settings.aliases)}
+        ours = {normalize_address(each) for each in (self.settings.address, *self.settings.aliases)}
         led = [lines(self.mail, name) for name in ("delivered-to", "x-original-to", "envelope-to")]
         return ours | {each.address for values in led for each in mailboxes(values)}
 
     def proof(self) -> str | None:
-        """How we know who sent it; None: we do not."""
+        """The method that verified the sender, or None if the sender is unverified."""
         if self.settings.trust_from:
             return "trusted"
         return verified(self.mail, self.who, self.settings.authservs, self.settings.verified_by)
 
 
-def _message(sent: _Sent, cut: int | bool) -> Letter:
+def _message(sent: _Sent, cut: int | bool) -> ParsedMail:
     settings, references = sent.settings, references_of(sent.mail)
     proof = sent.proof()
     prefix = "" if proof else address.UNVERIFIED
@@ -114,7 +128,7 @@ def _message(sent: _Sent, cut: int | bool) -> Letter:
     thread = address.conversation(sent.key, references, settings.domain)
     to, cc = (mailboxes(lines(sent.mail, name)) for name in ("to", "cc"))
     ours = sent.our_addresses
-    answers_us = any(address.ours(each, settings.domain) for each in references)
+    answers_us = any(address.parse_own_message_id(each, settings.domain) for each in references)
     found = body(sent.mail, cut=f"the mail has {size_told(cut)}, which is more than is read" if cut else "")
     said = _words(found, subject, settings, is_reply=bool(references), answers_us=answers_us, cut=bool(cut))
     others = list(dict.fromkeys(each.address for each in (*to, *cc) if each.address not in {*ours, sent.who.address}))
@@ -126,13 +140,13 @@ def _message(sent: _Sent, cut: int | bool) -> Letter:
         **({"automatic": why} if why else {}),
         "verified": proof or False,
     }
-    return Letter(
+    return ParsedMail(
         kind="message",
         key=sent.key,
         at=sent.at,
         address=prefix + address.address(sent.who.address, thread),
         sender=Person(prefix + sent.who.address, sent.who.name[:200], bot=why is not None),
-        text=said if proof or given_code(said) == (None, False) else NO_CODE,
+        text=said if proof or read_pairing_message(said) == (None, False) else NO_CODE,
         of=references[-1] if references and len(references[-1]) <= 512 else None,
         group=bool(others),
         mentioned=answers_us or any(each.address in ours for each in to),
@@ -144,13 +158,13 @@ def _message(sent: _Sent, cut: int | bool) -> Letter:
 
 
 def _words(found: Body, subject: str, settings: EmailSettings, *, is_reply: bool, answers_us: bool, cut: bool) -> str:
-    """What the mail says: the subject where it opens a conversation, the text, and what of it is not told."""
+    """The message text: the subject if the mail opens a conversation, the body, and notes on omitted content."""
     words, gap = found.text, ""
     if settings.quotes == "trim" and answers_us and not _FORWARD.match(subject):
         words, lines_cut = new_words(words)
         gap = f"[{lines_cut} lines of earlier mail, quoted below this, are left out]" if lines_cut else ""
     words = words.strip()
-    if len(words) < COMMAND_MOST and _is_for_gateway(bare := _SIGNATURE.sub("", words).strip()):
+    if len(words) < MAX_COMMAND_CHARS and _is_for_gateway(bare := _SIGNATURE.sub("", words).strip()):
         return bare  # a signature or a quotation below it is no part of it
     if found.sealed:
         words = f"[This mail is encrypted ({found.sealed}) and cannot be read here]\n\n{words}".strip()
@@ -165,8 +179,8 @@ def _words(found: Body, subject: str, settings: EmailSettings, *, is_reply: bool
 
 
 def _is_for_gateway(words: str) -> bool:
-    """A command, or a code that pairs."""
-    return (words.startswith("/") and "\n" not in words) or given_code(words) != (None, False)
+    """Whether the text is a command or a pairing code."""
+    return (words.startswith("/") and "\n" not in words) or read_pairing_message(words) != (None, False)
 
 
 def _files(found: Body) -> tuple[Attachment, ...]:
@@ -176,9 +190,9 @@ def _files(found: Body) -> tuple[Attachment, ...]:
     return (*found.files, Attachment("whole-text.txt", "text/plain", whole.encode("utf-8", "replace")))
 
 
-def _failed(told: Bounce, key: str, at: float, who: Mailbox) -> Letter:
-    """A mail of ours did not get through, though our server had taken it."""
-    return Letter(
+def _failed(told: Bounce, key: str, at: float, who: Mailbox) -> ParsedMail:
+    """A final failure of a mail of ours, reported after our server had accepted it."""
+    return ParsedMail(
         kind="failed",
         key=key,
         at=at,
@@ -189,19 +203,20 @@ def _failed(told: Bounce, key: str, at: float, who: Mailbox) -> Letter:
     )
 
 
-def _bounced(told: Bounce, key: str, at: float) -> Letter:
-    """For the log alone: who wrote it is not known, and nobody speaks in a conversation without being known there."""
-    return Letter(kind="bounce", key=key, at=at, text=clean(told.text()), of=told.id)
+def _bounced(told: Bounce, key: str, at: float) -> ParsedMail:
+    """A delivery notice that settles nothing. It is only logged: its sender is unverified, so it must not appear in a
+    conversation."""
+    return ParsedMail(kind="bounce", key=key, at=at, text=clean(told.text()), of=told.id)
 
 
 def key_of(mail: Mail, raw: bytes) -> str:
-    """The Message-ID, as in a receipt and in `of`; a mail without one is known by what it holds."""
+    """The mail's key: its Message-ID, as in receipts and in `of`, or a hash of its content if it has none."""
     found = ids(line(mail, "message-id"))
     return found[0] if found and len(found[0]) <= 512 else _hash(raw)
 
 
 def references_of(mail: Mail) -> list[str]:
-    """What it refers to, oldest first; the one it answers is the last."""
+    """The Message-IDs that the mail refers to, oldest first; the mail that it answers is the last."""
     told = [found for value in lines(mail, "references") for found in ids(value)]
     answers = ids(line(mail, "in-reply-to"))[:1]
     own = ids(line(mail, "message-id"))
@@ -209,26 +224,26 @@ def references_of(mail: Mail) -> list[str]:
 
 
 def base_subject(subject: str) -> str:
-    """Without "Re:" and its like (RFC 5256, 2.1, and what people's programs add)."""
+    """The subject without "Re:", "Fwd:" and their translations (RFC 5256, 2.1)."""
     while found := _REPLY.match(subject):
         subject = subject[found.end() :]
     return subject.strip()
 
 
 def size_told(size: int) -> str:
-    """For people: `31 MB`."""
+    """A size in bytes for people, like `31 MB`."""
     return f"{size / 1_000_000:.0f} MB" if size >= 1_000_000 else f"{size / 1000:.0f} kB"
 
 
 def _newest(references: list[str]) -> list[str]:
-    """The first, which names the thread, and the newest, so that an answer's headers stay short."""
+    """The first reference, which names the thread, and the newest ones, to bound the headers of an answer."""
     if len(references) <= REFERENCES_MOST:
         return references
     return [references[0], *references[-(REFERENCES_MOST - 1) :]]
 
 
 def _hash(raw: bytes) -> str:
-    """Without what is added on the way, a mail that is delivered twice is the same one."""
+    """A hash of the mail without the headers added in transit, so that both copies of a doubled mail hash alike."""
     head, gap, rest = raw.replace(b"\r\n", b"\n").partition(b"\n\n")
     kept = re.sub(
         rb"(?im)^(?:received|x-[^:\n]*|delivered-to|return-path|authentication-results)\s*:.*\n(?:[ \t].*\n)*",

@@ -1,4 +1,7 @@
-"""The body of a mail: its text, and its files (RFC 2045-2049). Hostile input is read as far as it goes."""
+"""Extract the text and the files from a mail's body (RFC 2045-2049).
+
+Malformed or hostile input raises nothing: it is read as far as possible, within limits on parts, depth and bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any
 
-from semel.channels.email.html_to_text import MOST as MOST_HTML
+from semel.channels.email.html_to_text import MAX_HTML_CHARS as MOST_HTML
 from semel.channels.email.html_to_text import readable
 from semel.channels.email.parse_headers import Mail, decoded, to_text
 
 TEXT_MOST = 60_000
-"""Characters of a mail's text that are said; the rest is kept as a file."""
-BYTES_MOST = 4_000_000
-"""Of one text that are looked at."""
+"""Characters of a mail's text in the message; of a longer one, the whole text is attached as a file, too."""
+MAX_TEXT_PART_BYTES = 4_000_000
+"""Bytes that are decoded of one text part."""
 FILES_MOST = 50
 PARTS_MOST = 500
 DEEPEST = 30
@@ -39,7 +42,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file that came with a mail; `content` is None where `why` it is not there."""
+    """A file of a mail. If `content` is None, `why` says why it is missing."""
 
     name: str
     mime: str
@@ -49,14 +52,14 @@ class Attachment:
 
 @dataclass
 class Body:
-    """What a mail says. `sealed`: it is encrypted, and this is how."""
+    """The texts and files of a mail. `sealed` names the encryption ("" if the mail is not encrypted)."""
 
     texts: list[str] = field(default_factory=list)
     files: list[Attachment] = field(default_factory=list)
     sealed: str = ""
     parts: int = 0
-    cut: bool = False  # there was more than is read
-    seen: int = 0  # files that came
+    cut: bool = False  # a limit was exceeded, and content left out
+    seen: int = 0  # files in the mail, also those above the limit
 
     @property
     def text(self) -> str:
@@ -64,7 +67,7 @@ class Body:
 
 
 def body(mail: Mail, *, cut: str = "") -> Body:
-    """Read it. `cut`: why its files are not there, where only the beginning of the mail is."""
+    """Read a mail's body. `cut`: why files are missing, if `mail` is only the beginning of a mail."""
     found = Body()
     _walk(mail, found, cut, 0)
     return found
@@ -82,7 +85,7 @@ def _walk(part: Mail, found: Body, cut: str, depth: int) -> None:
     if kind == "message/rfc822" or (inner is None and not _is_text(part, kind)):
         _keep(part, kind, found, cut)
     elif inner is None:
-        _say(part, kind, found)
+        _read_text_part(part, kind, found)
     elif kind == "multipart/alternative":
         _choose(inner, found, cut, depth)
     else:
@@ -108,9 +111,9 @@ def _is_text(part: Mail, kind: str) -> bool:
 
 
 def _choose(parts: list[Mail], found: Body, cut: str, depth: int) -> None:
-    """The same said several ways: the plain text if it says something, else the readable form of the HTML.
+    """multipart/alternative: take the plain text if it is not blank, else the HTML as text.
 
-    What stands beside them, such as an invitation, is kept.
+    Files of all alternatives, such as calendar invitations, are kept.
     """
     ways: list[Body] = []
     for each in parts:
@@ -129,10 +132,10 @@ def _choose(parts: list[Mail], found: Body, cut: str, depth: int) -> None:
             _add(found, file)
 
 
-def _say(part: Mail, kind: str, found: Body) -> None:
+def _read_text_part(part: Mail, kind: str, found: Body) -> None:
     content = _content(part)
-    found.cut = found.cut or len(content) > BYTES_MOST
-    text = to_text(content[:BYTES_MOST], _charset(part))
+    found.cut = found.cut or len(content) > MAX_TEXT_PART_BYTES
+    text = to_text(content[:MAX_TEXT_PART_BYTES], _charset(part))
     if kind == "text/html":
         found.cut = found.cut or len(text) > MOST_HTML
         text = readable(text)
@@ -164,15 +167,15 @@ def _add(found: Body, file: Attachment) -> None:
 
 
 def clean(text: str) -> str:
-    """Line breaks are one character, control characters are gone, no white space at the ends."""
+    """Normalize line breaks to "\\n"; remove control characters, trailing white space and blank lines at both ends."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\ufeff", "")
     return _CONTROL.sub("", "\n".join(line.rstrip() for line in text.split("\n"))).strip("\n")
 
 
 def unflowed(text: str, delete_space: bool) -> str:
-    """format=flowed (RFC 3676): a line that ends in a space goes on in the next one of the same quotation."""
+    """Join the lines of format=flowed text (RFC 3676): one that ends in a space continues at the same quote depth."""
     lines: list[list[str]] = []
-    flows: int | None = None  # the depth of the line that goes on
+    flows: int | None = None  # quote depth of the line to be continued
     for line in text.replace("\r\n", "\n").split("\n"):
         depth = len(line) - len(line.lstrip(">"))
         words = line[depth:].removeprefix(" ")
@@ -189,7 +192,8 @@ def unflowed(text: str, delete_space: bool) -> str:
 
 
 def file_name(told: str, mime: str) -> str:
-    """A name without folders, not hidden, at most 150 characters."""
+    """A safe file name: without folders or leading dots, at most 150 characters. Derived from `mime` if `told` is
+    empty."""
     name = _CONTROL.sub("", told).replace("\\", "/").rpartition("/")[2].strip().lstrip(".")
     name = re.sub(r'[<>:"|?*\n\t]', "_", name)
     if not name:
@@ -228,7 +232,7 @@ def _charset(part: Mail) -> str | None:
 
 
 def _content(part: Mail) -> bytes:
-    """Without its transfer encoding; a broken one is read as far as it goes."""
+    """The part's decoded bytes; a broken transfer encoding is decoded as far as possible."""
     try:
         payload = part.get_payload(decode=True)
     except Exception:
@@ -239,5 +243,5 @@ def _content(part: Mail) -> bytes:
 def _inner_bytes(part: Mail) -> bytes | None:
     try:
         return b"".join(each.as_bytes() for each in _inner(part) or [])
-    except Exception:  # headers that can be read, and not written
+    except Exception:  # some headers can be parsed but not serialized
         return None

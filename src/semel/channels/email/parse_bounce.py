@@ -1,4 +1,4 @@
-"""A mail that says what became of one of ours: a delivery status notification (RFC 3464)."""
+"""Parse delivery status notifications (RFC 3464) about our own mails."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from email.message import Message
 from typing import Any
 
-from semel.channels.email.address import Ours, ours
-from semel.channels.email.parse_headers import Mail, decoded, folded, ids, line
+from semel.channels.email.address import Ours, parse_own_message_id
+from semel.channels.email.parse_headers import Mail, decoded, ids, line, normalize_address
 
 _ACTIONS = ("failed", "delayed", "delivered", "relayed", "expanded")
 
 
 @dataclass(frozen=True)
 class Bounce:
-    """What became of our mail `id` for `recipient` ("" where it does not say)."""
+    """The delivery status of our mail `id` for `recipient` ("" if the notification names none)."""
 
     id: str
     about: Ours
     recipient: str
     action: str  # failed, delayed, delivered, relayed or expanded
-    final: bool  # it says that our mail was not delivered to whom it was for, and will not be
+    final: bool  # delivery to the intended recipient has failed for good
     status: str  # such as 5.1.1
     why: str
 
     def reason(self) -> str:
-        """Why it failed, for people."""
+        """Why the delivery failed, for people."""
         why = " ".join(each for each in (self.status, self.why) if each) or "the mail server does not say why"
         return f"{self.recipient}: {why}" if self.recipient else why
 
     def text(self) -> str:
-        """For people."""
+        """The whole notification in one sentence, for people."""
         to = f" to {self.recipient}" if self.recipient else ""
         said = {
             "failed": f"This mail could not be delivered{to}",
@@ -43,7 +43,10 @@ class Bounce:
 
 
 def bounce(mail: Mail, domain: str, own: Collection[str] = ()) -> Bounce | None:
-    """None: it is no such notice, or not about a mail of ours. `own`: our addresses, which copies go to."""
+    """Parse a notification. `None` if the mail is not one, or not about a mail of ours.
+
+    `own` are our own addresses, to which copies are sent: a failed copy is not a failed delivery.
+    """
     if mail.get_content_type() != "multipart/report":
         return None
     parts = _parts(mail)
@@ -60,7 +63,7 @@ def bounce(mail: Mail, domain: str, own: Collection[str] = ()) -> Bounce | None:
         about=known[1],
         recipient=recipient,
         action=told if told in _ACTIONS else "failed",
-        final=failed and folded(recipient) not in own,
+        final=failed and normalize_address(recipient) not in own,
         status=status,
         why=_address(fields.get("diagnostic-code", ""))[:300],
     )
@@ -72,7 +75,7 @@ def _parts(mail: Mail) -> list[Mail]:
 
 
 def _original(mail: Mail, parts: list[Mail], domain: str) -> tuple[str, Ours] | None:
-    """Which of our mails it is about: its headers come with it; else what the notice answers."""
+    """The mail of ours that the notification is about: by the attached headers, else by the mail it answers."""
     told: list[str] = []
     for part in parts:
         if part.get_content_type() == "message/rfc822":
@@ -82,16 +85,16 @@ def _original(mail: Mail, parts: list[Mail], domain: str) -> tuple[str, Ours] | 
             head = payload if isinstance(payload, bytes) else b""
             told += re.findall(r"(?im)^message-id:\s*(<[^<>\s]+>)", head[:100_000].decode("utf-8", "replace"))
     told += [*ids(line(mail, "in-reply-to")), *ids(line(mail, "references"))]
-    return next(((id, known) for id in told if (known := ours(id, domain))), None)
+    return next(((id, known) for id in told if (known := parse_own_message_id(id, domain))), None)
 
 
 def _of_recipient(report: Mail, own: Collection[str]) -> dict[str, str]:
-    """The fields of whom the mail was for: of one that is not us, and that it was not delivered to, if there is one.
+    """The status fields of one recipient: preferably not of our own copy, and of a failed delivery.
 
-    The groups of fields, one for each recipient, are messages of headers alone.
+    A report has one group of fields per recipient; the email package parses each as a message with headers only.
     """
     groups = [found for group in _parts(report) if (found := _fields(group))]
-    groups.sort(key=lambda of: (folded(_recipient(of)) in own, of.get("action", "").lower() != "failed"))
+    groups.sort(key=lambda of: (normalize_address(_recipient(of)) in own, of.get("action", "").lower() != "failed"))
     return groups[0] if groups else {}
 
 
@@ -105,5 +108,5 @@ def _recipient(fields: dict[str, str]) -> str:
 
 
 def _address(value: str) -> str:
-    """Without its type: `rfc822; ada@example.org`, `smtp; 550 no such user`."""
+    """A field's value without its type prefix, as in `rfc822; ada@example.org` or `smtp; 550 no such user`."""
     return value.partition(";")[2].strip() if ";" in value else value.strip()

@@ -1,7 +1,6 @@
-"""The header lines of a mail, read with care: they were written by anybody.
+"""Read the headers of a mail from an untrusted sender.
 
-A header that cannot be understood is read as far as it goes; nothing here raises. Values come out as one line,
-without control characters.
+Nothing here raises: a malformed header is read as far as possible. Values are single lines without control characters.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 
-MOST = 20_000
-"""Characters of one header that are read."""
+MAX_HEADER_CHARS = 20_000
+"""Characters of one header that are read; the rest is ignored."""
 
 Mail = Message
 
 _NO_CHARSETS = frozenset(("punycode", "idna", "unicode-escape", "raw-unicode-escape", "undefined"))
-"""What Python takes for one besides: 4 MB of punycode keep it busy for half an hour."""
+"""Python codecs that are no charsets of mail; decoding 4 MB of punycode takes half an hour."""
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _ID = re.compile(r"<([^<>\s]{1,600})>")
 _PLAIN = re.compile(r"[^<>\s,;:\"()\[\]\\@]+@[^<>\s,;:\"()\[\]\\@]+")
@@ -30,9 +29,9 @@ _NAMED = re.compile(r"(?P<name>(?:\"(?:[^\"\\]|\\.){0,500}\"|[^\"<>@,;:]){0,200}
 
 @dataclass(frozen=True)
 class Mailbox:
-    """An address as it is compared (lower case), and the name that stood beside it.
+    """A mail address in normal form (for comparison), and its display name.
 
-    `sure`: the header names exactly this one address, in the plain form that every reader reads the same way.
+    `sure`: the header consists of exactly this address, in a plain form that all mail programs parse alike.
     """
 
     address: str
@@ -41,25 +40,26 @@ class Mailbox:
 
 
 def lines(mail: Mail, name: str) -> list[str]:
-    """Each header of that name as it came, unfolded."""
+    """The values of all headers with this name, undecoded, each on one line."""
     found = [str(value) for key, value in mail._headers if key.lower() == name.lower()]  # type: ignore[attr-defined]
     return [
-        _ODD.sub(" ", value[:MOST].encode("utf-8", "surrogateescape").decode("utf-8", "replace")) for value in found
+        _ODD.sub(" ", value[:MAX_HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+        for value in found
     ]
 
 
 def line(mail: Mail, name: str) -> str:
-    """The first of them; "" where there is none."""
+    """The value of the first header with this name; "" if there is none."""
     return next(iter(lines(mail, name)), "").strip()
 
 
 def text(mail: Mail, name: str) -> str:
-    """The first of them with its encoded words decoded (RFC 2047)."""
+    """The value of the first header with this name, encoded words decoded (RFC 2047)."""
     return decoded(line(mail, name))
 
 
 def decoded(value: str) -> str:
-    """A header's value for people."""
+    """A header value with its encoded words decoded (RFC 2047), on one line."""
     try:
         pieces = decode_header(value)
     except Exception:  # a malformed encoded word: shown as it came
@@ -73,7 +73,7 @@ def _piece(piece: str | bytes, charset: str | None) -> str:
 
 
 def to_text(content: bytes, charset: str | None) -> str:
-    """Decoded as it says it is, or as it looks: never an error."""
+    """Decode bytes by the declared charset, else as UTF-8, else as cp1252. Never raises."""
     for name in (charset, "utf-8"):
         try:
             if name and codecs.lookup(name).name not in _NO_CHARSETS:
@@ -89,33 +89,33 @@ def ids(value: str) -> list[str]:
 
 
 def sender(mail: Mail) -> Mailbox | None:
-    """Who it says it is from; None: it does not say."""
+    """The author according to the From header, or None if it names no address."""
     found = lines(mail, "from")
     value = found[0].strip() if found else ""
     address, name = value, ""
     if named := _NAMED.fullmatch(value):
         address, name = named["address"], decoded(_unquoted(named["name"].strip()))
     if _PLAIN.fullmatch(address):
-        return Mailbox(folded(address), name, sure=len(found) == 1)
+        return Mailbox(normalize_address(address), name, sure=len(found) == 1)
     loose = mailboxes(found)
     return loose[0] if loose else None
 
 
 def mailboxes(values: Iterable[str]) -> list[Mailbox]:
-    """Every address in these headers, read generously."""
+    """All addresses in these header values; what cannot be parsed is left out."""
     try:
         pairs = getaddresses([value for value in values if value])[:1000]
     except Exception:  # the standard library's parser gives up in many ways
         return []
     return [
-        Mailbox(folded(address), decoded(name))
+        Mailbox(normalize_address(address), decoded(name))
         for name, address in pairs
         if "@" in address and _PLAIN.fullmatch(address)
     ]
 
 
-def folded(address: str) -> str:
-    """As it is compared: in lower case, its domain as in the DNS (RFC 5890)."""
+def normalize_address(address: str) -> str:
+    """An address in normal form, for comparison: lower case, with the domain in its ASCII form (RFC 5890)."""
     local, _, domain = address.strip().rpartition("@")
     try:
         domain = domain.encode("idna").decode("ascii")
@@ -125,7 +125,7 @@ def folded(address: str) -> str:
 
 
 def date(value: str) -> float | None:
-    """Seconds since the epoch."""
+    """Parse a Date header to seconds since the epoch; None if it is malformed or before 1980."""
     try:
         when = parsedate_to_datetime(value)
         when = when if when.tzinfo else when.replace(tzinfo=UTC)

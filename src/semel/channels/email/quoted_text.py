@@ -1,7 +1,7 @@
-"""The new words of an answer, and the earlier mail that is quoted below them.
+"""Cut off the earlier mail that is quoted below the new text of an answer.
 
-Only a tail is cut: from where the quotation begins, down to the end. Answers between quoted lines stay where they are,
-and what was cut is said.
+Only a quotation that reaches to the end is cut. Answers between quoted lines are kept, and the caller learns how many
+lines were cut, to say so.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _RULE = re.compile(r"_{10,}")
 
 
 def new_words(text: str) -> tuple[str, int]:
-    """(what was written now, how many lines of quoted mail stood below it and were left out)."""
+    """(the new text, the number of quoted lines that were cut). A text that is all quotation is left as it is."""
     lines = text.split("\n")
     begin = _begin(lines)
     kept = "\n".join(lines[:begin]).rstrip()
     cut = sum(1 for line in lines[begin:] if line.strip())
-    if not kept.strip() or not cut:  # nothing but a quotation: then that is what was sent
+    if not kept.strip() or not cut:  # all quotation: keep it, it is what was sent
         return text, 0
     return kept, cut
 
 
 def _begin(lines: list[str]) -> int:
-    """The index of the first line of the quotation at the end; the number of lines where there is none."""
+    """The index of the first line of the trailing quotation; `len(lines)` if there is none."""
     for at, line in enumerate(lines):
         if _OUTLOOK.fullmatch(line.strip()) or _is_block(lines, at):
             return at - 1 if at and _RULE.fullmatch(lines[at - 1].strip()) else at
@@ -43,7 +43,7 @@ def _begin(lines: list[str]) -> int:
 
 
 def _is_block(lines: list[str], at: int) -> bool:
-    """Outlook's four header lines in a row, From first, behind a rule or an empty line."""
+    """Whether an Outlook header block begins here: From and two or more other fields, after a rule or a blank line."""
     if at and lines[at - 1].strip() and not _RULE.fullmatch(lines[at - 1].strip()):
         return False
     first = _FIELD.match(lines[at].strip())
@@ -53,7 +53,7 @@ def _is_block(lines: list[str], at: int) -> bool:
 
 
 def _quoted_tail(lines: list[str]) -> int:
-    """Where the lines that begin with ">" begin that reach to the end, with the line above them that says who wrote."""
+    """The index where a trailing block of ">" lines begins, including the attribution line above it."""
     end = len(lines)
     while end and not lines[end - 1].strip():
         end -= 1

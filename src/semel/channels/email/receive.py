@@ -1,9 +1,9 @@
-"""Reading the mailbox: what lies behind the cursor, oldest first, then what comes.
+"""Receive mail: first the mails after the cursor, oldest first, then new ones as they arrive.
 
-The cursor is {"uidvalidity", "uid", "since", "old"}: the last UID that was read, in which numbering of the mailbox,
-and when this account was first read (seconds since the epoch): what lay there before that is not told. A mailbox that
-was numbered anew is read again; of what it held then (UIDs below `old`), what came since, by the server's clock. What
-was heard before is folded by its Message-ID (Law 1).
+The cursor holds `uidvalidity` (the mailbox's numbering), `uid` (the last UID read in it), `since` (when this account
+was first read, in seconds since the epoch; older mail is not reported) and `old`. If the server renumbers the mailbox
+(a new UIDVALIDITY), everything is read again; of the mails it held at that moment (UIDs below `old`), only those
+received after `since` by the server's clock. Mails reported before are recognized by their Message-ID (Law 1).
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from typing import Any
 from imap_tools.errors import MailboxFolderSelectError
 
 from semel.channels.email import imap_queries
-from semel.channels.email.imap_queries import Lying, Selected
-from semel.channels.email.parse import Letter, read
+from semel.channels.email.imap_queries import Selected, StoredMail
+from semel.channels.email.parse import ParsedMail, read
 from semel.channels.email.parse_body import Attachment
 from semel.channels.email.settings import EmailSettings
-from semel.channels.email.transport import Endless, Line, MailBox, is_passing, told
+from semel.channels.email.transport import AnswerTooLarge, Line, MailBox, is_passing, told
 from semel.gateway.ports import Denied, Inbox, Incoming, Kept, Missing, Offline, TooLarge
 
 PAGE = 20
-"""Mails that are put together."""
-SKEW = 300.0
-"""Seconds by which the mail server's clock may differ from ours."""
-BEGINNING = 1_000_000
-"""Bytes of a mail that are read where the whole of it is too large: its text stands first."""
-FIRST = 100_000
-"""Bytes of a mail that are fetched before it is known whether its sender may speak."""
+"""Mails that are put into the inbox in one transaction."""
+CLOCK_SKEW_S = 300.0
+"""Seconds by which the mail server's clock may be behind ours."""
+OVERSIZED_MAIL_BYTES = 1_000_000
+"""Bytes that are read of a mail above `mail_limit`; its text usually comes first."""
+FIRST_FETCH_BYTES = 100_000
+"""Bytes of a mail that are fetched before its sender is known to be allowed to speak."""
 TRIES = 3
-"""Runs in which the server may refuse to give a mail out, before it is left behind as unreadable."""
-PAUSE = 1.0
-"""Seconds after news that brought no mail: a server that tells of nothing all the time is not asked all the time."""
+"""Failed attempts to fetch a mail after which it is reported as unreadable and skipped."""
+EMPTY_NEWS_PAUSE_S = 1.0
+"""Pause in seconds after a notification without new mail, so that a noisy server does not cause a busy loop."""
 
 _log = logging.getLogger("semel.email")
 
@@ -58,7 +58,7 @@ class Cursor:
 
     @classmethod
     def load(cls, text: str | None) -> Cursor | None:
-        """None: there is none, or none that can be read."""
+        """Parse a stored cursor; None if there is none or it is malformed."""
         try:
             told: Any = json.loads(text or "null")
             return cls(int(told["uidvalidity"]), int(told["uid"]), float(told["since"]), int(told.get("old", 0)))
@@ -66,13 +66,18 @@ class Cursor:
             return None
 
 
-class Watch:
+class MailboxReceiver:
     """One run of the channel over one connection."""
 
     def __init__(
-        self, settings: EmailSettings, line: Line, inbox: Inbox, heard: Callable[[Letter], None], refused: Counter[int]
+        self,
+        settings: EmailSettings,
+        line: Line,
+        inbox: Inbox,
+        heard: Callable[[ParsedMail], None],
+        refused: Counter[int],
     ) -> None:
-        """`heard` is called for each mail that was put; `refused` counts, by UID, what the server did not give out."""
+        """`heard` is called for each mail after its commit; `refused` counts failed fetches by UID, across runs."""
         self._settings = settings
         self._line = line
         self._inbox = inbox
@@ -91,7 +96,7 @@ class Watch:
             )
             before, at = at, await self._catch_up(at)
             if at == before:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(EMPTY_NEWS_PAUSE_S)
 
     async def _select(self) -> Selected:
         return await self._line.call(_select, self._settings)
@@ -116,14 +121,14 @@ class Watch:
         return at
 
     async def _page(self, uids: list[int], at: Cursor) -> Cursor:
-        """Put these, and the cursor behind them."""
+        """Put these mails and the cursor after them, in one transaction."""
         told, heard = [], []
-        for item in await self._line.call(imap_queries.lying, uids):
-            new = item.uid >= at.old or not item.at or item.at >= at.since - SKEW
+        for item in await self._line.call(imap_queries.list_stored_mails, uids):
+            new = item.uid >= at.old or not item.at or item.at >= at.since - CLOCK_SKEW_S
             letter = await self._letter(item, at.uidvalidity) if new else None
             if letter is not None:
                 told += await self._incoming(letter)
-                heard.append(replace(letter, files=(), raw=b""))  # of a page's files, one mail's are in memory
+                heard.append(replace(letter, files=(), raw=b""))  # at any time only one mail's files are in memory
         at = replace(at, uid=uids[-1])
         await self._inbox.put(told, at.dump())
         for each in heard:
@@ -132,40 +137,42 @@ class Watch:
             await self._line.call(imap_queries.mark_seen, uids)
         return at
 
-    async def _letter(self, item: Lying, validity: int) -> Letter | None:
-        """None: it was moved away meanwhile. Of what a stranger wrote, no more is fetched than its beginning."""
-        if self._refused[item.uid] >= TRIES:  # it ended the connection each time
+    async def _letter(self, item: StoredMail, validity: int) -> ParsedMail | None:
+        """Fetch and parse one mail; None if it no longer exists. Of a stranger's mail only the beginning is fetched."""
+        if self._refused[item.uid] >= TRIES:  # its answer exceeded the limits each time, which ended the connection
             _log.warning("the mail with UID %d is left behind: the server's answers to it have no end", item.uid)
-            return Letter("unreadable", f"uid:{validity}:{item.uid}", item.at, why="the server's answers have no end")
-        letter = await self._fetched(item, min(item.size, FIRST))
-        if isinstance(letter, Letter) and item.size > FIRST and await self._may_speak(letter):
-            most = item.size if item.size <= self._settings.mail_limit else BEGINNING
+            return ParsedMail(
+                "unreadable", f"uid:{validity}:{item.uid}", item.at, why="the server's answers have no end"
+            )
+        letter = await self._fetched(item, min(item.size, FIRST_FETCH_BYTES))
+        if isinstance(letter, ParsedMail) and item.size > FIRST_FETCH_BYTES and await self._may_speak(letter):
+            most = item.size if item.size <= self._settings.mail_limit else OVERSIZED_MAIL_BYTES
             letter = await self._fetched(item, most)
-        if isinstance(letter, Letter) and letter.kind == "unreadable" and item.size > FIRST:
+        if isinstance(letter, ParsedMail) and letter.kind == "unreadable" and item.size > FIRST_FETCH_BYTES:
             return replace(letter, why=f"{letter.why}; kept is its beginning, all of it lies in the mailbox")
         if not isinstance(letter, str):
             return letter
         self._refused[item.uid] += 1
         if self._refused[item.uid] < TRIES:
             raise Offline(f"{self._settings.imap} does not give out the mail with UID {item.uid}: {letter}")
-        return Letter("unreadable", f"uid:{validity}:{item.uid}", item.at, why=f"the server refuses it: {letter}")
+        return ParsedMail("unreadable", f"uid:{validity}:{item.uid}", item.at, why=f"the server refuses it: {letter}")
 
-    async def _fetched(self, item: Lying, most: int) -> Letter | str | None:
-        """Its first bytes. Raises Offline; counts those answers that end the connection."""
+    async def _fetched(self, item: StoredMail, most: int) -> ParsedMail | str | None:
+        """Fetch and parse the first `most` bytes. Raises Offline; answers above the limits are counted per UID."""
         try:
             return await self._line.call(_fetch, item, self._settings, most, mail=most)
-        except Endless:
+        except AnswerTooLarge:
             self._refused[item.uid] += 1
             raise
 
-    async def _may_speak(self, letter: Letter) -> bool:
-        """Of what names nobody, no more is kept than of a stranger's: anybody may have sent it."""
+    async def _may_speak(self, letter: ParsedMail) -> bool:
+        """Whether the sender may speak here. A mail that names no sender is treated like a stranger's."""
         return letter.sender is not None and await self._inbox.known(letter.sender)
 
     # ------------------------------------------------------------ one mail
 
-    async def _incoming(self, letter: Letter) -> list[Incoming]:
-        """As the gateway takes it, its files in the store."""
+    async def _incoming(self, letter: ParsedMail) -> list[Incoming]:
+        """The gateway's events for a mail, with its files put into the store."""
         if letter.kind == "echo":
             return [Incoming("echo", letter.key, at=letter.at, of=letter.of)]
         if letter.kind == "bounce":
@@ -176,7 +183,7 @@ class Watch:
             return [Incoming("unreadable", letter.key, at=letter.at, why=letter.why, raw=letter.raw or b"")]
         return [await self._message(letter)]
 
-    async def _message(self, letter: Letter) -> Incoming:
+    async def _message(self, letter: ParsedMail) -> Incoming:
         files = letter.files if letter.files and await self._may_speak(letter) else ()
         return Incoming(
             "message",
@@ -202,8 +209,8 @@ class Watch:
             return Missing(file.name, str(much), file.mime)
 
 
-def _failed(letter: Letter) -> list[Incoming]:
-    """Only a server that had taken a mail can say that it failed: an answer that was lost is settled by it, too."""
+def _failed(letter: ParsedMail) -> list[Incoming]:
+    """A failure, preceded by an echo: only an accepted mail can bounce, so a lost SMTP answer is settled, too."""
     key = str(letter.data["key"])
     return [
         Incoming("echo", key, at=letter.at, of=letter.of),
@@ -218,7 +225,7 @@ async def _pieces(content: bytes, size: int = 256 * 1024) -> AsyncIterator[bytes
 
 
 def _select(box: MailBox, settings: EmailSettings) -> Selected:
-    """In the thread. Raises Denied where there is no such mailbox."""
+    """Runs in the IMAP worker thread: open the configured mailbox. Raises Denied if it cannot be opened."""
     try:
         return imap_queries.open_mailbox(box, settings.mailbox, settings.mark_seen)
     except (MailboxFolderSelectError, IMAP4.readonly) as no:
@@ -231,8 +238,11 @@ def _select(box: MailBox, settings: EmailSettings) -> Selected:
         ) from None
 
 
-def _fetch(box: MailBox, item: Lying, settings: EmailSettings, most: int) -> Letter | str | None:
-    """In the thread: its first `most` bytes, read. None: it is gone. A string: why the server refuses it."""
+def _fetch(box: MailBox, item: StoredMail, settings: EmailSettings, most: int) -> ParsedMail | str | None:
+    """Runs in the IMAP worker thread: fetch and parse the first `most` bytes of a mail.
+
+    Returns None if the mail no longer exists, or a string that says why the server refuses to send it.
+    """
     try:
         raw = imap_queries.content(box, item.uid, max(most, 1))
     except IMAP4.abort:

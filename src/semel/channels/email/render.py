@@ -1,4 +1,4 @@
-"""Markdown -> HTML for a mail: nothing active in it, and nothing that is fetched from the network when it is read."""
+"""Render Markdown as HTML for mail, without active content and without anything that is loaded from the network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MOST, has_scheme, parse, reader, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, parse, reader, spell_links
 
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre"),
@@ -26,7 +26,7 @@ _PAGE = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"></head><body>\n{}\n<
 
 
 class _Renderer(RendererHTML):
-    """Images are links: a mail that loads something tells its sender when it is read."""
+    """Renders images as links: a remote image would tell its server when the mail is read."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
@@ -47,14 +47,14 @@ def _cleaner() -> nh3.Cleaner:
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}},
         url_schemes=set(_SCHEMES),
-        url_relative="deny",  # from a mail it leads nowhere
+        url_relative="deny",  # in a mail, relative links have no base
         link_rel=None,
     )
 
 
 def page(text: str) -> str | None:
-    """The HTML of a whole mail; None where the text is too long to be worth it."""
-    if len(text) > MOST:
+    """A complete HTML document for the text, or None if the text is too long to be formatted."""
+    if len(text) > MAX_FORMATTED_CHARS:
         return None
     tokens = parse(text)
     spell_links(tokens, has_scheme(_SCHEMES))

@@ -1,7 +1,8 @@
-"""One mail, handed over once, and what can be told of it.
+"""Hand one mail to the SMTP server, once, and classify the outcome (Law 7).
 
-Until the mail's own text goes out, every failure is `NotSent`. Then the server's answer decides (RFC 5321, 4.2.5): 250
-is the receipt; 4yz and 5yz say that it has not taken the mail and will not deliver it; no answer is `Unknown`.
+Failures before the mail's text is sent are `NotSent`, or `Rejected` if the server refuses an address. After that the
+server's answer decides (RFC 5321, 4.2.5): 250 means accepted, 4yz and 5yz mean that the server will not deliver the
+mail (`NotSent` or `Rejected`), and without an answer the outcome is `Unknown`.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from aiosmtplib import SMTP
 from semel.channels.email.settings import EmailSettings
 from semel.gateway.ports import NotSent, Rejected, Unknown
 
-ACCOUNT = frozenset({454, 530, 534, 535, 538})
-"""Answers that speak of the login (RFC 4954, 6), not of the mail."""
-GOODBYE = 3.0
-"""Seconds for QUIT: the mail is taken by then, whatever comes of it."""
-SLOWEST = 50_000
-"""Bytes a second that a mail goes out with at the least."""
+LOGIN_REPLY_CODES = frozenset({454, 530, 534, 535, 538})
+"""Reply codes that concern the login (RFC 4954, 6) and not the mail."""
+QUIT_TIMEOUT_S = 3.0
+"""Time limit of QUIT in seconds. The mail is accepted by then, so its failure does not matter."""
+MIN_UPLOAD_BYTES_PER_S = 50_000
+"""Assumed minimum upload rate in bytes per second; it extends the time limit of large mails."""
 OURSELVES = "[127.0.0.1]"
-"""What EHLO says: no name of this machine leaves it."""
+"""Host name in EHLO, so that the machine's own name is not disclosed."""
 
 
 async def hand_over(settings: EmailSettings, tls: ssl.SSLContext, recipients: Sequence[str], mail: bytes) -> None:
-    """One attempt, over a connection of its own. The first recipient is whom it is for; each of the others must be
-    taken, too. Raises NotSent, Rejected or Unknown."""
+    """Make one attempt over a new connection. Raises NotSent, Rejected or Unknown.
+
+    The first of `recipients` is the addressee; the others are our own copies. The server must accept all of them.
+    """
     client = SMTP(
         hostname=settings.smtp.strip("[]"),
         port=settings.port("smtp"),
@@ -47,7 +50,7 @@ async def hand_over(settings: EmailSettings, tls: ssl.SSLContext, recipients: Se
             raise NotSent(f"{settings.smtp} takes too long to answer") from None
         await _send(client, settings, mail)
         try:
-            await client.quit(timeout=min(GOODBYE, settings.timeout))
+            await client.quit(timeout=min(QUIT_TIMEOUT_S, settings.timeout))
         except (aiosmtplib.SMTPException, OSError):
             pass
     finally:
@@ -68,7 +71,7 @@ async def _connect(client: SMTP, settings: EmailSettings) -> None:
 
 
 async def _address(client: SMTP, settings: EmailSettings, recipients: Sequence[str], mail: bytes) -> None:
-    """MAIL and RCPT: the server may refuse the mail before it has seen it."""
+    """Send MAIL and RCPT, by which the server may refuse the mail before it sees the text."""
     utf8 = not all(each.isascii() for each in recipients)
     if utf8 and not client.supports_extension("smtputf8"):
         raise Rejected(f"{settings.smtp} takes no address with letters beyond ASCII (SMTPUTF8)")
@@ -97,7 +100,7 @@ async def _address(client: SMTP, settings: EmailSettings, recipients: Sequence[s
 
 async def _send(client: SMTP, settings: EmailSettings, mail: bytes) -> None:
     try:
-        await client.data(mail, timeout=settings.timeout + len(mail) / SLOWEST)
+        await client.data(mail, timeout=settings.timeout + len(mail) / MIN_UPLOAD_BYTES_PER_S)
     except aiosmtplib.SMTPDataError as no:
         raise _refusal(no, settings) from None
     except aiosmtplib.SMTPException as fault:
@@ -108,7 +111,7 @@ async def _send(client: SMTP, settings: EmailSettings, mail: bytes) -> None:
 
 def _refusal(no: aiosmtplib.SMTPResponseException, settings: EmailSettings) -> NotSent | Rejected | Unknown:
     why = _why(no, settings)
-    if no.code in ACCOUNT or 400 <= no.code < 500:
+    if no.code in LOGIN_REPLY_CODES or 400 <= no.code < 500:
         return NotSent(f"the mail server says not now: {why}")
     if 500 <= no.code < 600:
         return Rejected(f"the mail server refuses it: {why}")
@@ -121,12 +124,12 @@ def _said(no: aiosmtplib.SMTPResponseException) -> str:
 
 
 def _why(fault: Exception, settings: EmailSettings) -> str:
-    """What went wrong, without the password, which a server may repeat to us."""
+    """Describe an error. The password is masked, because a server may repeat it in its answer."""
     said = _said(fault) if isinstance(fault, aiosmtplib.SMTPResponseException) else getattr(fault, "message", "")
     told = str(said or fault or type(fault).__name__)
     return told.replace(settings.password, "***") if settings.password else told
 
 
-def longest(settings: EmailSettings) -> float:
-    """Seconds that one attempt may take."""
-    return 3 * settings.timeout + 1.4 * settings.file_limit / SLOWEST + GOODBYE
+def max_attempt_seconds(settings: EmailSettings) -> float:
+    """The longest time in seconds that one attempt can take."""
+    return 3 * settings.timeout + 1.4 * settings.file_limit / MIN_UPLOAD_BYTES_PER_S + QUIT_TIMEOUT_S

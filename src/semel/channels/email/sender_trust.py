@@ -1,7 +1,7 @@
-"""Whether a mail is from whom it says (RFC 8601, 7489): what *our own* server found out about it.
+"""Verify a mail's sender by the Authentication-Results of *our own* mail server (RFC 8601, RFC 7489).
 
-Anybody can write any From line. Our server checks signatures and senders as a mail arrives and writes what it found
-into an Authentication-Results line at the top of it, which begins with the server's name (its authserv-id):
+Anybody can write any From line. Our server checks signatures and senders when a mail arrives, and adds its results at
+the top as an Authentication-Results line, which begins with the server's name (its authserv-id):
 
     Authentication-Results: mx.example.org; dmarc=pass header.from=example.org; dkim=pass header.d=example.org
 
@@ -33,7 +33,7 @@ _ABOUT = {
 
 @dataclass(frozen=True)
 class Result:
-    """One method's: {"header.d": "example.org"} and the like, in lower case."""
+    """The result of one method. `properties` is like {"header.d": "example.org"}; everything is in lower case."""
 
     method: str
     value: str
@@ -41,7 +41,7 @@ class Result:
 
 
 def verified(mail: Mail, sender: Mailbox, servers: Collection[str], methods: Collection[str]) -> str | None:
-    """How it was verified, such as "dmarc"; None: it was not."""
+    """The method that verified the sender, such as "dmarc", or None if the sender is unverified."""
     if not sender.sure:
         return None
     results = of_our_server(mail, servers)
@@ -54,7 +54,7 @@ def verified(mail: Mail, sender: Mailbox, servers: Collection[str], methods: Col
 
 
 def of_our_server(mail: Mail, servers: Collection[str]) -> list[Result]:
-    """What the topmost line of our server says; empty where it wrote none."""
+    """The results in the topmost line of our server; empty if it wrote none."""
     for line in lines(mail, "authentication-results"):
         name, results = parse(line)
         if name in servers:
@@ -76,11 +76,11 @@ def parse(line: str) -> tuple[str, list[Result]]:
 
 
 def _is_about(result: Result, address: str) -> bool:
-    """Whether it passed for this sender, and not for whoever else sent the mail."""
+    """Whether the result is about the From address, and not about another domain that took part in sending."""
     domain = address.rpartition("@")[2]
     told = next((result.properties[name] for name in _ABOUT[result.method] if name in result.properties), None)
     if told is None:
-        return result.method == "dmarc"  # it is about the From line by what it is
+        return result.method == "dmarc"  # DMARC always concerns the From line
     if result.method == "auth":
         return told == address
     told = told.rpartition("@")[2].rstrip(".")
@@ -88,7 +88,7 @@ def _is_about(result: Result, address: str) -> bool:
 
 
 def _without_comments(line: str) -> str:
-    """Without (comments), which nest, outside of quoted strings."""
+    """The line without (comments), which may nest; parentheses in quoted strings are kept."""
     kept: list[str] = []
     depth, at = 0, 0
     while at < len(line):
@@ -111,5 +111,5 @@ def _without_comments(line: str) -> str:
 
 
 def _bare(value: str) -> str:
-    """Without its quotation marks, where they hold all of it."""
+    """A value without its quotation marks, if it is one quoted string."""
     return re.sub(r"\\(.)", r"\1", value[1:-1]) if _QUOTED.fullmatch(value) else value

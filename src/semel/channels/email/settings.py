@@ -14,7 +14,7 @@ PORTS: dict[str, dict[str, int]] = {
     "smtp": {"tls": 465, "starttls": 587, "none": 25},
 }
 METHODS = ("dmarc", "dkim", "spf", "auth")
-"""Ways by which our own server may have proved a sender (RFC 8601; "auth" is a login at that server)."""
+"""Methods by which our own server may have verified a sender (RFC 8601; "auth" is a login at that server)."""
 
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
@@ -28,26 +28,26 @@ class EmailSettings:
     """One mail account. Times are seconds, sizes bytes."""
 
     address: str  # ours
-    imap: str  # the host that has our mail
-    smtp: str  # the host that takes our mail
+    imap: str  # the host that we read mail from
+    smtp: str  # the host that we send mail through
     password: str = field(default="", repr=False)
     user: str | None = None  # None: the address
-    display_name: str = "Semel"  # what people see beside the address
+    display_name: str = "Semel"  # the name that people see beside the address
     aliases: list[str] = field(default_factory=list)  # other addresses that lead to the same mailbox
     imap_port: int | None = None
     imap_tls: Tls = "tls"
     smtp_port: int | None = None
     smtp_tls: Tls = "tls"
-    smtp_login: bool = True  # False: a relay that takes our mail without a login
+    smtp_login: bool = True  # False for a relay that accepts our mail without a login
     allow_plaintext: bool = False  # tls "none" with a host that is not this machine
     ca_file: str | None = None  # certificates (PEM) to trust instead of the system's
     mailbox: str = "INBOX"
     mark_seen: bool = False
-    proof: Literal["bcc", "sent"] = "bcc"  # where a copy of what we sent is found
+    proof: Literal["bcc", "sent"] = "bcc"  # where the copy of a sent mail is found
     sent: str | None = None  # the mailbox of sent mail; None: the one that the server marks as such
     subject: str = "A message from Semel"  # of a mail that answers none
     quotes: Literal["trim", "keep"] = "trim"
-    authserv: list[str] | str = ""  # the names under which our server tells what it checked (RFC 8601)
+    authserv: list[str] | str = ""  # the authserv-ids of our own server (RFC 8601)
     verified_by: list[str] = field(default_factory=lambda: list(METHODS))
     trust_from: bool = False  # believe every From line
     poll: float = 60.0
@@ -133,7 +133,7 @@ class EmailSettings:
 
     @property
     def domain(self) -> str:
-        """Of our address, in lower case."""
+        """The domain of our address, in lower case."""
         return self.address.rpartition("@")[2].lower()
 
     def port(self, what: Literal["imap", "smtp"]) -> int:

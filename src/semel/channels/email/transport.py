@@ -1,9 +1,8 @@
-"""One IMAP connection, in a thread of its own: the library blocks, the gateway must not.
+"""One IMAP connection with its own worker thread, because the IMAP libraries block and the event loop must not.
 
-Nothing here waits for ever, and nothing is read without an end. Every read has a time-out, and so has each piece of
-work as a whole; what a server sends in answer to it is bounded, lines and literals alike (`Endless`). `close` says
-goodbye, and where the server does not take part it cuts the connection, so that whatever the thread waits for ends at
-once. Errors of imaplib and imap-tools come out as `Offline`, a refused login as `Denied`.
+All waiting and reading is bounded: each read has a time-out, each call has a total time limit, and the bytes of an
+answer are limited. `close` logs out; if the server does not answer, it shuts the socket down, which ends any read in
+the worker thread at once. Errors of imaplib and imap-tools are mapped to `Offline`, a refused login to `Denied`.
 """
 
 from __future__ import annotations
@@ -29,33 +28,33 @@ from semel.gateway.ports import Denied, Offline
 T = TypeVar("T")
 
 GOODBYE = 1.0
-"""Seconds a thread has to come to its end by itself."""
+"""Seconds that each step of closing waits for the worker thread."""
 _PASSING = ("[UNAVAILABLE]", "[INUSE]", "[LIMIT]", "[SERVERBUG]", "[CONTACTADMIN]")
-"""Refusals that speak of the server and not of what was asked (RFC 5530)."""
+"""Response codes of transient server problems, which are not about the request (RFC 5530)."""
 
-SLOWEST = 50_000
-"""Bytes a second that a server sends at the least, where it sends much."""
-BESIDE = 16 * 1024 * 1024
-"""Bytes of an answer beside the mail that is in it: a mailbox of a million mails is listed in seven."""
+MIN_DOWNLOAD_BYTES_PER_S = 50_000
+"""Assumed minimum download rate in bytes per second; it extends the time limit of large answers."""
+MAX_OVERHEAD_BYTES = 16 * 1024 * 1024
+"""Bytes that an answer may have in addition to the requested mail. Listing a million mails takes 7 MB."""
 
 _log = logging.getLogger("semel.email")
 
 
-class Endless(Offline):
-    """The answer was larger than it may be, or took longer."""
+class AnswerTooLarge(Offline):
+    """The server's answer exceeded its size or time limit."""
 
 
 class _Client(imaplib.IMAP4):
-    """imaplib on a connection that stands already."""
+    """imaplib over an already connected socket, with a limit on the bytes of an answer."""
 
     def __init__(self, standing: socket.socket, host: str, timeout: float, tls: ssl.SSLContext | None) -> None:
         self._standing = standing
         self._tls = tls
-        self.left = BESIDE  # bytes that may still be read for the work that is done
+        self.left = MAX_OVERHEAD_BYTES  # bytes that the current call may still read
         super().__init__(host, timeout=timeout)
 
     def read(self, size: int) -> bytes:
-        """A literal, as long as the server says."""
+        """Read a literal, whose length the server announced."""
         self._take(size)
         return super().read(size)
 
@@ -67,7 +66,7 @@ class _Client(imaplib.IMAP4):
     def _take(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise Endless("the mail server's answer is larger than any that was asked for")
+            raise AnswerTooLarge("the mail server's answer is larger than any that was asked for")
 
     def _create_socket(self, timeout: float | None) -> socket.socket:
         if self._tls is None:
@@ -76,7 +75,7 @@ class _Client(imaplib.IMAP4):
 
 
 class MailBox(BaseMailBox):
-    """imap-tools on that."""
+    """imap-tools over an existing imaplib client."""
 
     def __init__(self, client: imaplib.IMAP4) -> None:
         self._given = client
@@ -87,11 +86,11 @@ class MailBox(BaseMailBox):
 
 
 class Line:
-    """A connection that is logged in. Make it with `dial`, end it with `close`."""
+    """A logged-in IMAP connection. `connect_imap` creates it, `close` ends it."""
 
     def __init__(self, settings: EmailSettings, standing: socket.socket) -> None:
         self._settings = settings
-        self._cord = socket.socket(fileno=os.dup(standing.fileno()))  # to cut it by, whoever holds the other one
+        self._cord = socket.socket(fileno=os.dup(standing.fileno()))  # a duplicate, to cut the connection any time
         self._woken, self._waker = socket.socketpair()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="semel-imap")
         self._work: Future[Any] | None = None
@@ -103,15 +102,15 @@ class Line:
         return f"<Line to {self._settings.imap}, {state}>"
 
     async def call(self, work: Callable[..., T], *given: Any, mail: int = 0, waits: float = 0.0) -> T:
-        """`work(box, ...)` in the thread. Raises Offline (Endless) or Denied.
+        """Run `work(box, *given)` in the worker thread. Raises Offline (a subclass of it above the limits) or Denied.
 
-        `mail`: bytes of a mail that are asked for; `waits`: seconds that it waits for news.
+        `mail`: bytes of mail that the work requests. `waits`: seconds that the work may wait for new mail.
         """
-        most = mail + BESIDE
+        most = mail + MAX_OVERHEAD_BYTES
         if self._box is not None:
             assert isinstance(self._box.client, _Client)
             self._box.client.left = most
-        patience = waits + 4 * self._settings.timeout + most / SLOWEST
+        patience = waits + 4 * self._settings.timeout + most / MIN_DOWNLOAD_BYTES_PER_S
         self._work = self._pool.submit(work, self._box, *given)
         try:
             async with asyncio.timeout(patience) as bound:
@@ -119,18 +118,21 @@ class Line:
         except TimeoutError as fault:
             if bound.expired():
                 self._cut()
-                raise Endless(f"{self._settings.imap} takes more than {patience:.0f} s for an answer") from None
+                raise AnswerTooLarge(f"{self._settings.imap} takes more than {patience:.0f} s for an answer") from None
             raise Offline(f"{self._settings.imap}: {told(fault, self._settings)}") from None
         except (Offline, Denied):
             raise
         except (imaplib.IMAP4.error, ImapToolsError, OSError, EOFError) as fault:
             raise Offline(f"{self._settings.imap}: {told(fault, self._settings)}") from None
-        except Exception as fault:  # the libraries fall over answers that they do not expect
+        except Exception as fault:  # the libraries raise anything on unexpected answers
             _log.warning("an answer of %s is not understood", self._settings.imap, exc_info=True)
             raise Offline(f"{self._settings.imap} is not understood: {told(fault, self._settings)}") from None
 
     def wait(self, seconds: float) -> bool:
-        """In the thread: until the server sends something, or `close` is called, or for so long. Whether it sent."""
+        """Runs in the worker thread: wait until the server sends something, `close` is called, or the time is over.
+
+        Returns whether the server sent something.
+        """
         assert self._box is not None
         waiting = self._box.client.sock
         with select_poll(waiting, self._woken) as poller:
@@ -138,7 +140,7 @@ class Line:
         return any(number == waiting.fileno() for number, _ in ready)
 
     async def close(self) -> None:
-        """Say goodbye, or hang up. Returns when the thread has ended, in a few seconds at most."""
+        """Log out, or cut the connection if that takes too long. Returns within a few seconds."""
         self.closing = True
         self._waker.send(b"x")
         try:
@@ -161,7 +163,7 @@ class Line:
                 each.close()
 
     async def _idle(self, seconds: float) -> bool:
-        """Whether the thread is done within that time."""
+        """Wait for the worker thread's current work; whether it finished within that time."""
         if self._work is None or self._work.done():
             return True
         done = asyncio.ensure_future(asyncio.wrap_future(self._work))
@@ -177,7 +179,7 @@ class Line:
             self._cord.shutdown(socket.SHUT_RDWR)
 
     def _log_in(self, _: None, standing: socket.socket, tls: ssl.SSLContext) -> MailBox:
-        """In the thread. Raises Denied."""
+        """Runs in the worker thread: start TLS and log in. Raises Denied if the login is refused."""
         settings = self._settings
         host = settings.imap.strip("[]")
         client = _Client(standing, host, settings.timeout, tls if settings.imap_tls == "tls" else None)
@@ -211,7 +213,7 @@ class Line:
             ) from None
 
 
-async def dial(settings: EmailSettings, tls: ssl.SSLContext) -> Line:
+async def connect_imap(settings: EmailSettings, tls: ssl.SSLContext) -> Line:
     """Connect and log in. Raises Offline or Denied."""
     standing = await _connect(settings)
     line = Line(settings, standing)
@@ -225,7 +227,7 @@ async def dial(settings: EmailSettings, tls: ssl.SSLContext) -> Line:
 
 
 async def finish(work: Any) -> None:
-    """To its end, though we are cancelled meanwhile; it is bounded."""
+    """Await `work` to its end even if the caller is cancelled, then re-raise the cancellation."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)
@@ -235,7 +237,7 @@ async def finish(work: Any) -> None:
 
 
 async def _connect(settings: EmailSettings) -> socket.socket:
-    """A connection to the first of the host's addresses that takes one."""
+    """Connect to the first of the host's addresses that accepts a connection. Raises Offline."""
     loop = asyncio.get_running_loop()
     host, port = settings.imap.strip("[]"), settings.port("imap")
     why = "it has no address"
@@ -271,7 +273,7 @@ def _say_goodbye(box: MailBox) -> None:
 
 @contextlib.contextmanager
 def select_poll(*waiting: socket.socket) -> Any:
-    """A poll over these: there may be more than 1024 open files."""
+    """A `poll` object for these sockets. `select` cannot handle descriptors above 1023."""
     poller = select.poll()
     for each in waiting:
         poller.register(each.fileno(), select.POLLIN)
@@ -279,12 +281,12 @@ def select_poll(*waiting: socket.socket) -> Any:
 
 
 def is_passing(why: str) -> bool:
-    """Whether the server says that it is its own trouble."""
+    """Whether an error text holds a response code of a transient server problem."""
     return any(word in why.upper() for word in _PASSING)
 
 
 def told(fault: BaseException, settings: EmailSettings) -> str:
-    """What an error says, without the password, which a server may repeat to us."""
+    """Describe an error. The password is masked, because a server may repeat it in its answer."""
     if isinstance(fault, TimeoutError):
         return "no answer in time"
     result = getattr(fault, "command_result", None)

@@ -1,29 +1,31 @@
 """The Matrix channel: one account on a homeserver, over the client-server API, without encryption.
 
-    settings.py     [channels.NAME] with kind = "matrix"
-    channel.py      the three methods of the port
-    wire.py         one request, and what its answer means
-    account.py      the access token; a login keeps its device
-    reader.py       what run reads with
-    writer.py       what a part needs on its way out
-    places.py       addresses: a room, a thread of it, a person
-    rooms.py        what is known of a room: its name, who is in it, whether it is encrypted
-    cursor.py       how far the account was read
-    sync.py         /sync: the loop
-    gaps.py         what a /sync left out, page by page
-    invitations.py  whom to follow into a room
-    reading.py      an event -> what a person did
-    said.py         the text of a message as it was meant: reply fallbacks and mentions taken away
-    hearing.py      what reading an event needs from the homeserver: originals, files
-    media.py        received files
-    pictures.py     how a file is shown
-    sending.py      one attempt to send
-    content.py      a part -> an event's content
-    render.py       Markdown -> org.matrix.custom.html
-    direct.py       the room for one person, never made twice
-    finding.py      was it sent?
+    settings.py        [channels.NAME] with kind = "matrix"
+    channel.py         the channel port: run, send, find, typing
+    transport.py       one HTTP request, and the meaning of its answer
+    account.py         login, access token and device
+    address.py         addresses: a room, a thread in it, a person
+    cursor.py          the saved position in /sync
 
-Facts are those of the client-server API, version 1.16 (https://spec.matrix.org/v1.16/client-server-api/).
+    receive.py         the /sync loop
+    read_client.py     authenticated reads for `run`
+    gaps.py            events that a /sync left out, page by page
+    invitations.py     accepting and declining invitations
+    parse.py           an event as a message, edit, deletion or reaction
+    message_text.py    a message's text without reply fallback and leading mention of us
+    resolve_events.py  look-ups for parsed events: referenced originals, files
+    downloads.py       received files
+    rooms.py           the state of rooms: name, members, encryption
+
+    send.py            one attempt to send a part
+    write_client.py    authenticated look-ups and writes for `send` and `find`
+    event_content.py   a part as the content of an event
+    render.py          Markdown as org.matrix.custom.html
+    image_info.py      message type and image size of a file
+    direct_rooms.py    the room for one person, created at most once
+    find_sent.py       the search for a sent part in the room
+
+Source: the client-server API, version 1.16 (https://spec.matrix.org/v1.16/client-server-api/).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ __all__ = ["MatrixSettings", "make"]
 
 
 def make(name: str, settings: MatrixSettings) -> Channel:
-    """The channel. What renders and reads is loaded only now: a gateway without Matrix does without."""
+    """Create the channel. Its modules are imported here, so that a gateway without Matrix does not load them."""
     from semel.channels.matrix.channel import MatrixChannel
 
     return MatrixChannel(name, settings)

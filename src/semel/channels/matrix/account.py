@@ -1,9 +1,9 @@
-"""Who we are to the homeserver: the access token, and the device it belongs to.
+"""Our account on the homeserver: login, access token, and the device that the token belongs to.
 
-Transaction ids are known to the device that used them, and a repeat is folded for that device alone. So a login always
-names the same device (`device`, else SEMEL): a new login of a known device has a new token and folds what the old one
-sent (measured on Synapse 1.163, and the spec's "Transaction identifiers" since version 1.7). That makes the token of
-a login worth nothing: it is kept in memory alone, and a restart logs in again.
+A homeserver recognizes a repeated transaction id only from the device that used it first. Therefore each login names
+the same device (`device`, by default SEMEL): the new token of a known device repeats transactions of the old one safely
+(spec, "Transaction identifiers", since version 1.7; measured on Synapse 1.163). So a login's token need not survive a
+restart: it is kept in memory only, and a restart logs in again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from semel.channels.matrix.transport import CLIENT, LATER, Json, Reply, once
 from semel.gateway.ports import Denied, NotSent, Offline, Unknown
 
 _log = logging.getLogger("semel.channels.matrix")
-HELD = 300.0
-"""Seconds for which a refused account is not tried again: homeservers lock an account that guesses."""
+LOGIN_RETRY_DELAY_S = 300.0
+"""Seconds before a refused login is repeated: homeservers lock accounts after repeated failures."""
 _NO = frozenset({"M_FORBIDDEN", "M_USER_DEACTIVATED", "M_INVALID_USERNAME", "M_INVALID_PARAM", "M_UNKNOWN"})
 
 
 @dataclass(frozen=True)
 class Me:
-    """What the homeserver knows us as."""
+    """Our user id, device and access token."""
 
     id: str  # @bot:example.org
     device: str
@@ -46,7 +46,7 @@ class Me:
 
 
 class Account:
-    """Logs in, or asks whose the token is, when somebody needs to know."""
+    """Logs in, or asks the homeserver whose the configured token is, on first use."""
 
     def __init__(self, name: str, settings: MatrixSettings, now: Callable[[], float] = time.monotonic) -> None:
         self.name = name
@@ -60,7 +60,10 @@ class Account:
         return f"<Account {self._me or 'not logged in'}>"
 
     async def me(self, again: bool = False) -> Me:
-        """`again`: a refusal of a moment ago counts no more. Raises Denied or Offline."""
+        """Our identity; logs in if necessary. Raises Denied or Offline.
+
+        A recent refusal is raised again without a request, unless `again` is set.
+        """
         async with self._lock:
             if self._me is not None:
                 return self._me
@@ -71,13 +74,13 @@ class Account:
             except (NotSent, Unknown) as lost:
                 raise Offline(str(lost)) from None
             except Denied as no:
-                self._denied = (str(no), self._now() + HELD)
+                self._denied = (str(no), self._now() + LOGIN_RETRY_DELAY_S)
                 raise
             self._denied = None
             return self._me
 
     def stale(self, me: Me) -> None:
-        """The homeserver did not take this token. The next one who asks gets another, or Denied."""
+        """Forget an identity whose token was refused. The next `me()` logs in again."""
         if self._me is me:
             self._me = None
 
@@ -112,7 +115,7 @@ class Account:
         return me
 
     def _check(self, reply: Reply, denied: str) -> None:
-        """Raises Denied or Offline unless it is a good answer."""
+        """Raises Denied or Offline unless the login or token check succeeded. `denied` is the text for a refusal."""
         if 200 <= reply.status < 300:
             if isinstance(reply.data.get("user_id"), str):
                 return

@@ -1,12 +1,13 @@
-"""Addresses: where a message is, and where one is to go.
+"""Addresses of Matrix conversations.
 
     !room:example.org                a room, by its id
-    !room:example.org:thread-ID      a thread of it; ID is the id of its first message without the "$"
-    @ada:example.org                 a person: the room for the two of us, found or made
+    !room:example.org:thread-ID      a thread in it; ID is the id of its first message without the "$"
+    @ada:example.org                 a person: the direct room with them, found or created
     #room:example.org                a room by its alias, as in semel.toml
 
-What is heard has the first two forms. Where the second would be longer than an address may be (a long server name), the
-thread's messages are heard at the room itself, and answers go into the thread all the same: what is answered tells it.
+Received messages have one of the first two forms. If the second would be too long for an address (because of a long
+server name), the thread's messages have the room's address; answers still go into the thread, because the gateway
+keeps the thread's id with the answered message.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _MARK = ":thread-"
 
 @dataclass(frozen=True)
 class Place:
-    """A room's id, alias or person, and the event id of a thread's first message, if it is one."""
+    """A parsed address: a room id, alias or user id, and for a thread the event id of its first message."""
 
     room: str
     thread: str | None = None
 
     @property
     def address(self) -> str:
-        """What people and sessions know it by."""
+        """The address as people and sessions use it."""
         if self.thread is None or not self.thread.startswith("$"):
             return self.room
         whole = f"{self.room}{_MARK}{self.thread[1:]}"
@@ -35,6 +36,6 @@ class Place:
 
 
 def place_of(address: str) -> Place:
-    """The place that an address names."""
+    """Parse an address. Anything without a thread is taken as a room, alias or user."""
     room, mark, thread = address.rpartition(_MARK)
     return Place(room, f"${thread}") if mark and thread and room.startswith("!") else Place(address)

@@ -1,10 +1,10 @@
-"""The channel: three methods, typing, and a table of facts."""
+"""The Matrix account as a channel: its capabilities, and the methods of the channel port."""
 
 from __future__ import annotations
 
 import logging
 
-from semel.channels.http import CONNECT
+from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.matrix.account import Account
 from semel.channels.matrix.cursor import Cursor
 from semel.channels.matrix.downloads import Fetcher
@@ -13,9 +13,9 @@ from semel.channels.matrix.find_sent import find
 from semel.channels.matrix.invitations import Invitations
 from semel.channels.matrix.read_client import Reader
 from semel.channels.matrix.receive import Sync
-from semel.channels.matrix.resolve_events import Hearing
+from semel.channels.matrix.resolve_events import EventResolver
 from semel.channels.matrix.rooms import Rooms
-from semel.channels.matrix.send import UPLOAD, Sending, unknown
+from semel.channels.matrix.send import UPLOAD_TIMEOUT_S, Sending, unknown
 from semel.channels.matrix.settings import MatrixSettings
 from semel.channels.matrix.transport import Link
 from semel.channels.matrix.write_client import Writer
@@ -41,7 +41,7 @@ class MatrixChannel:
             settle=5.0,
             finds=True,
             pace=settings.pace,
-            timeout=4 * (CONNECT + settings.timeout) + UPLOAD,
+            timeout=4 * (CONNECT_TIMEOUT_S + settings.timeout) + UPLOAD_TIMEOUT_S,
             edits=True,
             deletes=True,
             reactions=True,
@@ -56,7 +56,7 @@ class MatrixChannel:
         return f"<MatrixChannel {self.name} at {self.settings.homeserver}, {self.account!r}>"
 
     async def run(self, inbox: Inbox) -> None:
-        """Hear until cancelled. Raises Offline or Denied, and what the inbox raises."""
+        """Receive until cancelled. Raises Offline or Denied, and passes on the inbox's exceptions."""
         told = await inbox.cursor()
         async with Link.open(self.settings.base, self.settings.timeout) as link:
             reader = Reader(link, self.account)
@@ -65,7 +65,7 @@ class MatrixChannel:
             if told is not None and cursor is None:
                 _log.warning("%s was read as another account before: %s begins at the present", self.name, me.id)
             rooms = Rooms(reader)
-            hearing = Hearing(reader, rooms, inbox, Fetcher(reader, self.settings.file_limit))
+            hearing = EventResolver(reader, rooms, inbox, Fetcher(reader, self.settings.file_limit))
             waiting = cursor.invites if cursor is not None else {}
             invitations = Invitations(self.account, inbox, self.settings.join, waiting)
             self._sending.known = rooms.sure
@@ -75,13 +75,13 @@ class MatrixChannel:
                 self._sending.known = unknown
 
     async def send(self, op: Op) -> Receipt:
-        """Exactly one request that can be seen. Raises NotSent, Rejected or Unknown."""
+        """Make one attempt, with at most one visible request. Raises NotSent, Rejected or Unknown."""
         return await self._sending.send(op)
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """None: it was not sent since then, and that is sure. Raises NotSent, Rejected or Unknown."""
+        """The part's receipt, or None if it was certainly not sent since then. Raises NotSent, Rejected or Unknown."""
         return await find(self._writer, self._sending, op, since)
 
     async def typing(self, address: str) -> None:
-        """Shows for some seconds that an answer is on its way. May fail."""
+        """Show the typing indicator for some seconds. May raise; the indicator is best effort."""
         await self._sending.typing(address)

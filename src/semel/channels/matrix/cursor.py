@@ -1,7 +1,7 @@
-"""How far the account was read.
+"""The saved position of an account in /sync.
 
-`since` is the homeserver's token. `gaps`: rooms of which a /sync after `since` left something out, and how far that was
-put by now. `invites`: rooms we were asked into and have not answered.
+`since` is the homeserver's token. `gaps`: for rooms of which the /sync after `since` left out events, the token up to
+which those have been put. `invites`: unanswered invitations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Invite:
-    """Who asked us into a room, and whether that is encrypted."""
+    """An invitation: the inviting user, and whether the room is encrypted."""
 
     sender: str
     encrypted: bool = False
@@ -22,7 +22,7 @@ class Invite:
 
 @dataclass(frozen=True)
 class Cursor:
-    """`user`: whose it is. Another account's tokens mean nothing to this one."""
+    """A position in /sync. It is valid only for the account `user`."""
 
     user: str
     since: str
@@ -30,7 +30,7 @@ class Cursor:
     invites: Mapping[str, Invite] = field(default_factory=dict)  # by room
 
     def dump(self) -> str:
-        """Compact JSON; parts that are empty are left out."""
+        """The cursor as compact JSON; empty fields are left out."""
         out: dict[str, Any] = {"user": self.user, "since": self.since}
         if self.gaps:
             out["gaps"] = dict(self.gaps)
@@ -40,7 +40,7 @@ class Cursor:
 
     @classmethod
     def load(cls, text: str, user: str) -> Cursor | None:
-        """What `dump` wrote for this account; None: it is another account's, or another kind of channel's."""
+        """Parse the text of `dump`; None if it is malformed or belongs to another account."""
         try:
             data = json.loads(text)
             invites = {

@@ -1,12 +1,12 @@
-"""The room for one person, never made twice.
+"""Find or create the room for one person, and create it at most once.
 
-Making a room is not idempotent: after a lost answer nobody knows whether there is one. An alias is: a homeserver gives
-it to one room only, before anything else of the room is made. So the room is made with an alias that is computed from
-who we are and who they are; a second attempt is refused (M_ROOM_IN_USE), and finds the first one's room by it. The
-alias is not the room's canonical one, so clients show the person's name and not it.
+Creating a room is not idempotent: after a lost answer, it is unknown whether the room exists. Aliases make it so: a
+homeserver reserves an alias for one room, before it creates anything else of the room. So we create the room with an
+alias computed from both user ids; a second attempt is refused (M_ROOM_IN_USE) and finds the first one's room by the
+alias. The alias is not made canonical, so clients show the person's name instead of it.
 
-Anybody on our homeserver could take that alias first. A room that we did not make, or are not in, is passed over for
-the next alias.
+Anybody on our homeserver could take that alias first. If the alias leads to a room that we did not create or are not
+in, the next alias is tried.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ IN_USE = "M_ROOM_IN_USE"
 
 
 def alias_of(me: str, other: str, n: int) -> str:
-    """The local part of the alias of the n-th try (from 0)."""
+    """The local part of the n-th alias (from 0) for the room of these two users."""
     digest = hashlib.blake2b(f"{me}\0{other}".encode("utf-8", "replace"), digest_size=20).digest()
     name = base64.b32encode(digest).decode().lower()
     return f"semel-direct-{name}" + (f"-{n + 1}" if n else "")
 
 
 class Direct:
-    """Rooms for two. Found ones are remembered until a send there fails."""
+    """Finds and creates direct rooms. A found room is remembered until a send there fails."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -43,11 +43,11 @@ class Direct:
         return f"<Direct {len(self._rooms)} people>"
 
     def forget(self, room: str) -> None:
-        """Look again next time: they or we may have left it."""
+        """Forget a room, so that the next call looks again: one of the two may have left it."""
         self._rooms = {user: each for user, each in self._rooms.items() if each != room}
 
     async def find(self, user: str) -> str | None:
-        """The room with this person; None: there is none. Raises NotSent or Rejected."""
+        """The room with this person, or None if there is none. Raises NotSent or Rejected."""
         async with self._lock:
             return (await self._find(user))[0]
 
@@ -62,11 +62,11 @@ class Direct:
                     await self._mark(me, user, room)
                 self._rooms[user] = room
                 return room
-            except Unknown as lost:  # the room may be there: the next attempt finds it. The message has not left
+            except Unknown as lost:  # if the room was created, the next attempt finds it; no message was sent yet
                 raise NotSent(f"the room for {user} may not be ready: {lost}") from None
 
     async def _find(self, user: str) -> tuple[str | None, bool]:
-        """The room with this person, and whether our account data calls it so."""
+        """The room with this person (or None), and whether our account data (`m.direct`) lists it."""
         if user in self._rooms:
             return self._rooms[user], True
         me = await self._writer.me()
@@ -81,7 +81,7 @@ class Direct:
     # ------------------------------------------------------------ finding
 
     async def _marked(self, me: Me, user: str) -> str | None:
-        """The first room that our account data calls direct with them, and that both are in."""
+        """The first room that `m.direct` lists for this person and that both of us are in, or None."""
         marked = await self._direct(me)
         rooms = marked.get(user)
         for room in rooms if isinstance(rooms, list) else ():
@@ -96,7 +96,7 @@ class Direct:
         return f"{CLIENT}/user/{quote(me.id)}/account_data/m.direct"
 
     async def _both(self, me: Me, user: str, room: str) -> bool:
-        """Whether we are in it, and they are or are asked to be."""
+        """Whether we are in the room, and the user is in it or invited."""
         ours = await self._membership(room, me.id)
         return ours == "join" and await self._membership(room, user) in ("join", "invite")
 
@@ -105,7 +105,7 @@ class Direct:
         return str((member or {}).get("membership") or "")
 
     async def _by_alias(self, me: Me, user: str, n: int) -> tuple[bool, str | None]:
-        """Whether the alias is taken, and the room where it is ours. They are asked in again if they left."""
+        """Whether the n-th alias is taken, and its room if that is ours. The user is invited again if they left."""
         alias = f"#{alias_of(me.id, user, n)}:{me.server}"
         found = await self._writer.about(f"{CLIENT}/directory/room/{quote(alias)}")
         if found is None:
@@ -118,7 +118,7 @@ class Direct:
         return True, room
 
     async def _ours(self, me: Me, room: str) -> bool:
-        """Whether we made it: by its first event, or in old room versions by that event's content."""
+        """Whether we created the room: by the sender of its creation event, or in old room versions its content."""
         path = room_path(room, "state", "m.room.create", "")
         first = await self._writer.about(path + query(format="event")) or {}
         return me.id in (first.get("sender"), first.get("creator"))
@@ -149,7 +149,7 @@ class Direct:
         settle(reply, "")
 
     async def _mark(self, me: Me, user: str, room: str) -> None:
-        """For the clients of our account, and for us. The alias finds it, too: a failure costs a look-up."""
+        """List the room in `m.direct`, for other clients and later look-ups. May fail silently: the alias suffices."""
         try:
             marked = await self._direct(me)
             rooms = marked.get(user)

@@ -1,7 +1,7 @@
-"""Received files: from the homeserver's store into ours, before their message is put.
+"""Download received files into our store, before their message is put into the inbox.
 
-Since version 1.11 a download needs the access token; homeservers before that know the older path alone, which is tried
-where the new one is not known.
+Since version 1.11 of the API, downloads need the access token. Older homeservers only have the older path, which is
+tried if the new one is unknown.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from semel.gateway.ports import Inbox, Kept, Missing, Offline, TooLarge
 _MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")
 NEW, OLD = "/_matrix/client/v1/media/download", "/_matrix/media/v3/download"
 TRIES = 3
-"""A file that cannot be had so often is missing, or a dead server elsewhere would stop everything behind it."""
-WHOLE = 300.0
-"""Seconds for one download."""
+"""Attempts per file. After them the file is missing; a dead remote server must not block all later messages."""
+DOWNLOAD_TIMEOUT_S = 300.0
+"""Time limit of one download in seconds."""
 _WAIT = 2.0
 
 
 class _Gone(Exception):
-    """It cannot be had; the message is for people."""
+    """The file is not available. The message says why, for people."""
 
 
 class _NotNow(Exception):
-    """It may be had a little later."""
+    """The download failed for now. `wait`: seconds to wait, if the server named a time."""
 
     def __init__(self, said: str, wait: float | None = None) -> None:
         super().__init__(said)
@@ -39,7 +39,7 @@ class _NotNow(Exception):
 
 
 class Fetcher:
-    """Received files, into the inbox's store."""
+    """Downloads received files into the inbox's store."""
 
     def __init__(self, reader: Reader, limit: int, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._reader = reader
@@ -47,9 +47,9 @@ class Fetcher:
         self._sleep = sleep
 
     async def fetch(self, media: Media, inbox: Inbox, known: bool) -> Kept | Missing:
-        """`known`: whether its sender may speak here; nothing is fetched for strangers.
+        """Download one file, or say why it is missing. `known`: whether its sender may speak here, else it is skipped.
 
-        Raises Offline where our own homeserver is gone, and what the inbox raises.
+        Raises Offline if our own homeserver cannot be reached, and passes on the inbox's exceptions.
         """
         found = _MXC.fullmatch(media.mxc)
         if media.locked or found is None:
@@ -85,7 +85,7 @@ class Fetcher:
     async def _from(self, path: str, token: str | None, media: Media, inbox: Inbox) -> Kept:
         began = False
         try:
-            async with asyncio.timeout(WHOLE), self._reader.link.stream(path, token) as answer:
+            async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), self._reader.link.stream(path, token) as answer:
                 began = True
                 await _judge(answer, new=token is not None)
                 return await inbox.keep(media.name, media.mime, _pieces(answer), self._limit)
@@ -105,7 +105,7 @@ async def _pieces(answer: httpx2.Response) -> AsyncIterator[bytes]:
 
 
 async def _judge(answer: httpx2.Response, new: bool) -> None:
-    """Raises unless the file follows."""
+    """Check a download's status. Raises unless the body is the file. `new`: the path of version 1.11 was used."""
     status = answer.status_code
     if 200 <= status < 300:
         return

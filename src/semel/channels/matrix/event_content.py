@@ -1,7 +1,7 @@
-"""A part -> the content of an event (spec, "m.room.message", "Event replacements", "Threading", "Rich replies").
+"""Make the content of an event from a part (spec, "m.room.message", "Event replacements", "Threading", "Rich replies").
 
-An event is at most 65,536 bytes with everything the homeserver adds. A part's Markdown is at most `LONGEST` bytes, so
-that its plain form always fits; its formatted form does nearly always, and where it does not, the plain one is sent.
+An event has at most 65,536 bytes, including what the homeserver adds. The length of a part's Markdown is limited so
+that the plain form always fits. The formatted form nearly always fits, too; if not, the plain form is sent.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 from semel.channels.matrix.parse import KEY
 from semel.channels.matrix.render import Rendered, render
 from semel.channels.matrix.transport import Json, dump
-from semel.channels.words import REPEAT
+from semel.channels.words import REPEAT_PREFIX
 from semel.gateway.ports import Op
 
 LONGEST = 24_000
-"""Bytes of a part's text. In JSON a line break or a quotation mark takes two."""
-ROOM_FOR = 60_000
-"""Bytes of a content: the rest is the homeserver's (ids, hashes, signatures)."""
+"""Maximum bytes of a part's text. In JSON, a line break or a quotation mark takes two bytes."""
+MAX_CONTENT_BYTES = 60_000
+"""Maximum bytes of an event's content; the homeserver needs the rest for ids, hashes and signatures."""
 CUT = 1000
-"""Characters of the text that clients without edits show, where the whole does not fit twice."""
+"""Characters of an edit's fallback text (for clients without edits), if the whole text does not fit twice."""
 
 
 def message(op: Op, msgtype: str, related: Mapping[str, Any] | None, mentioned: str | None = None) -> Json:
-    """A text. `related`: its `m.relates_to`; `mentioned`: whom it replies to."""
+    """The content of a text message. `related`: its `m.relates_to`. `mentioned`: the user that it replies to."""
     rendered = render(_shown(op))
     users = [*rendered.mentions, *([mentioned] if mentioned and mentioned not in rendered.mentions else [])]
     frame: Json = {KEY: op.key, "m.mentions": {"user_ids": users} if users else {}}
@@ -33,7 +33,7 @@ def message(op: Op, msgtype: str, related: Mapping[str, Any] | None, mentioned: 
 
 
 def edit(op: Op, msgtype: str) -> Json:
-    """The new text of `op.target`. Nobody is notified a second time."""
+    """The content of an edit of `op.target`. It mentions nobody, so that nobody is notified a second time."""
     rendered = render(_shown(op))
     frame: Json = {KEY: op.key, "m.mentions": {}, "m.relates_to": {"rel_type": "m.replace", "event_id": op.target}}
     forms = []
@@ -50,20 +50,20 @@ def reaction(op: Op) -> Json:
 
 
 def file(op: Op, msgtype: str, name: str, mxc: str, info: Mapping[str, Any], related: Mapping[str, Any] | None) -> Json:
-    """A file, with what is said to it."""
+    """The content of a file message, with the part's text as its caption."""
     frame: Json = {KEY: op.key, "m.mentions": {}, "url": mxc, "filename": name, "info": dict(info)}
     frame |= {"m.relates_to": dict(related)} if related else {}
-    said = _shown(op) if op.text.strip() else f"{REPEAT if op.marked else ''}{name}"
+    said = _shown(op) if op.text.strip() else f"{REPEAT_PREFIX if op.marked else ''}{name}"
     texts = _texts(render(said), msgtype) if op.text.strip() else [{"msgtype": msgtype, "body": said}]
     return _first_that_fits([{**text, **frame} for text in texts])
 
 
 def _shown(op: Op) -> str:
-    return f"{REPEAT}{op.text}" if op.marked else op.text
+    return f"{REPEAT_PREFIX}{op.text}" if op.marked else op.text
 
 
 def _texts(rendered: Rendered, msgtype: str) -> list[Json]:
-    """Formatted, if it is; then plain."""
+    """The possible forms of a text, best first: formatted if it has formatting, then plain."""
     plain: Json = {"msgtype": msgtype, "body": rendered.body}
     if rendered.html is None:
         return [plain]
@@ -71,4 +71,4 @@ def _texts(rendered: Rendered, msgtype: str) -> list[Json]:
 
 
 def _first_that_fits(forms: list[Json]) -> Json:
-    return next((form for form in forms[:-1] if len(dump(form)) <= ROOM_FOR), forms[-1])
+    return next((form for form in forms[:-1] if len(dump(form)) <= MAX_CONTENT_BYTES), forms[-1])

@@ -1,7 +1,8 @@
-"""Was it sent? The room is read backwards, through to the last page.
+"""Search a room for a part whose send was not confirmed, backwards from its newest event.
 
-A message of ours is known by its transaction id, which the device that sent it is told, or by the key in its content,
-which everybody is. What is older than `since` cannot be it; the homeserver's clock is given ten minutes.
+A part is recognized by its transaction id, which the homeserver shows only to the sending device, or by the key in the
+event's content, which everybody sees. Events older than `since` are not searched; ten minutes of clock difference to
+the homeserver are allowed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from semel.channels.matrix.transport import query, room_path
 from semel.channels.matrix.write_client import Writer
 from semel.gateway.ports import Op, Receipt, Unknown
 
-CLOCK = 600.0
+CLOCK_SKEW_S = 600.0
 PAGE = "100"
 
 
 async def find(writer: Writer, sending: Sending, op: Op, since: float) -> Receipt | None:
-    """None: it was not sent since then, and that is sure. Raises NotSent, Rejected or Unknown."""
+    """The part's receipt, or None if it was certainly not sent since then. Raises NotSent, Rejected or Unknown."""
     me = await writer.me()
     room = await _room(sending, op.address)
     if room is None:
@@ -34,7 +35,7 @@ async def find(writer: Writer, sending: Sending, op: Op, since: float) -> Receip
         for event in reply.data["chunk"]:
             if _is(event, me.id, op.key):
                 return Receipt(str(event["event_id"]))
-            if isinstance(event, dict) and event.get("origin_server_ts", 0) / 1000 < since - CLOCK:
+            if isinstance(event, dict) and event.get("origin_server_ts", 0) / 1000 < since - CLOCK_SKEW_S:
                 return None
         end = reply.data.get("end")
         if not isinstance(end, str) or end == at.get("from"):
@@ -53,7 +54,7 @@ def _field(part: Any, name: str) -> Any:
 
 
 async def _room(sending: Sending, address: str) -> str | None:
-    """Where it would be; None: that room was never made, so nothing was sent there."""
+    """The id of the room to search. `None` if the direct room does not exist, so nothing can have been sent there."""
     if address.startswith("@"):
         return await sending.direct.find(address)
     return (await sending.place(address)).room

@@ -1,12 +1,12 @@
-"""What a /sync left out of a room (`limited`), page by page, the old first.
+"""Read the events that a /sync left out of a room (`limited`), page by page, oldest first.
 
-A room we have been in: forwards from where we were (the `since` of that /sync, or what was put of it already) to where
-the timeline begins. Each page is put with a cursor that holds how far it goes, so that a gateway which dies in between
-goes on there, and a gap of any length costs a page of memory.
+If we were in the room before, read forwards from our position (the `since` of that /sync, or the token of the last page
+put) to the beginning of the timeline. Each page is put with a cursor that holds its end, so that a killed gateway
+continues there, and a gap of any length needs the memory of one page.
 
-A room that is new to us: a /sync gives the end of its history, whatever `since` was, and always calls it limited. What
-was said before we were invited was not said to us; what was said between the invitation and our coming was. Backwards
-from the timeline to the invitation, at most `OLDEST` events.
+If the room is new to us, a /sync gives the end of its history, whatever `since` was, and always marks it as limited.
+Messages before our invitation were not addressed to us; messages between the invitation and our join were. So read
+backwards from the timeline to the invitation, up to `MAX_EVENTS_SINCE_INVITATION` events.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from semel.channels.matrix.read_client import Reader
 from semel.channels.matrix.transport import Json, query, room_path
 
 PAGE = 100
-OLDEST = 1000
-"""Events between an invitation and our coming that are heard."""
+MAX_EVENTS_SINCE_INVITATION = 1000
+"""Maximum number of events that are read back to find our invitation to a new room."""
 _LAZY = json.dumps({"lazy_load_members": True}, separators=(",", ":"))
 
 
-class Torn(Exception):
-    """The homeserver does not tell what was left out; the message says why."""
+class GapUnreadable(Exception):
+    """The homeserver does not return the missing events. The message says why."""
 
 
 async def forwards(reader: Reader, room: str, since: str, to: str) -> AsyncIterator[tuple[list[Any], list[Any], str]]:
-    """Pages of (state, events, token behind them). Raises Torn, Offline or Denied."""
+    """Pages from the token `since` to the token `to`: (state events, events, token after them).
+
+    Raises GapUnreadable, Offline or Denied.
+    """
     at = since
     while True:
         page = await _page(reader, room, dir="f", limit=str(PAGE), to=to, filter=_LAZY, **{"from": at})
@@ -43,10 +46,13 @@ async def forwards(reader: Reader, room: str, since: str, to: str) -> AsyncItera
 
 
 async def since_invited(reader: Reader, room: str, timeline: list[Any], before: str | None) -> list[Any]:
-    """The timeline of a room that is new to us, from our invitation on, in order. Raises Torn, Offline or Denied."""
+    """The events of a room that is new to us, from our invitation on, in order. `before`: token before `timeline`.
+
+    Raises GapUnreadable, Offline or Denied.
+    """
     me = reader.me.id
     whole = list(timeline)
-    while _invited(whole, me) is None and before is not None and len(whole) < OLDEST:
+    while _invited(whole, me) is None and before is not None and len(whole) < MAX_EVENTS_SINCE_INVITATION:
         page = await _page(reader, room, dir="b", limit=str(PAGE), filter=_LAZY, **{"from": before})
         whole = _list(page.get("chunk"))[::-1] + whole
         end = page.get("end")
@@ -55,29 +61,29 @@ async def since_invited(reader: Reader, room: str, timeline: list[Any], before: 
 
 
 def after_invitation(events: list[Any], me: str) -> list[Any]:
-    """What stands behind our invitation or our coming, as far as it is here."""
+    """The events from our invitation (else our join) on; all events if neither is among them."""
     return events[_invited(events, me) or 0 :]
 
 
 def enters(event: Any, me: str) -> bool:
-    """Whether this is our coming into the room: a member event that made us one."""
+    """Whether this event is our join, and not just a change of our profile in the room."""
     if not _about(event, me) or event["content"].get("membership") != "join":
         return False
     unsigned = event.get("unsigned") if isinstance(event.get("unsigned"), dict) else {}
     before = unsigned.get("prev_content")
-    if not isinstance(before, dict):  # not told: a change of our name must not look like our coming
+    if not isinstance(before, dict):  # left out: a change of our name must not look like a join
         return "replaces_state" not in unsigned
     return before.get("membership") != "join"
 
 
 def arrives(events: list[Any], me: str) -> bool:
-    """Whether the room is new to us: we came into it, and did not leave it just before."""
+    """Whether the room is new to us: these events contain our join, and no leave or ban of ours."""
     ours = [event["content"].get("membership") for event in events if _about(event, me)]
     return any(enters(event, me) for event in events) and not {"leave", "ban"} & {str(each) for each in ours}
 
 
 async def came_since(reader: Reader, room: str, since: str) -> bool:
-    """Whether we came into the room after that token. Raises Torn, Offline or Denied."""
+    """Whether we joined the room after the token `since`. Raises GapUnreadable, Offline or Denied."""
     me = reader.me.id
     only = json.dumps({"types": ["m.room.member"], "senders": [me]}, separators=(",", ":"))
     at = since
@@ -92,7 +98,10 @@ async def came_since(reader: Reader, room: str, since: str) -> bool:
 
 
 def _invited(events: list[Any], me: str) -> int | None:
-    """Where the last invitation stands that we followed; our coming, where none came before it; None: not here."""
+    """The index of the invitation that led to our last join; that of the join if there was no invitation.
+
+    `None` if the events do not contain it.
+    """
     came = next((n for n in reversed(range(len(events))) if enters(events[n], me)), None)
     if came is None:
         return None
@@ -115,7 +124,7 @@ def _about(event: Any, me: str) -> bool:
 async def _page(reader: Reader, room: str, **values: str) -> Json:
     page = await reader.get(room_path(room, "messages") + query(**values))
     if page.status >= 300:
-        raise Torn(str(page.refusal()))
+        raise GapUnreadable(str(page.refusal()))
     return page.data
 
 

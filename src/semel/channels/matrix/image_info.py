@@ -1,4 +1,4 @@
-"""How a file is shown: as a picture, a sound, a film or a file, and how large a picture is."""
+"""The message type for a file (image, audio, video or file), and the size of an image."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import struct
 
 
 def kind_of(mime: str) -> str:
-    """The msgtype a file is shown as."""
+    """The msgtype for a file's MIME type. SVG is a plain file, since clients show no SVG."""
     head = mime.partition("/")[0]
     return f"m.{head}" if head in ("image", "audio", "video") and not mime.startswith("image/svg") else "m.file"
 
 
 def dimensions(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG, GIF, JPEG or WebP, from its first bytes; None: it is none of these."""
+    """(width, height) in pixels of a PNG, GIF, JPEG or WebP, from its header; None for other or broken files."""
     try:
         if data[:8] == b"\x89PNG\r\n\x1a\n":
             return struct.unpack(">II", data[16:24])

@@ -1,8 +1,8 @@
-"""Invitations: whom to follow into a room.
+"""Accept or decline invitations to rooms.
 
-Someone who may speak here is followed. Everyone else is left without an answer, so that a stranger cannot tell whether
-somebody reads here; they are counted, and followed once they are known. An encrypted room is declined with the reason,
-which its people see: we could read nothing there.
+Invitations of people who may speak here are accepted. Others stay unanswered, so that strangers cannot find out whether
+the account is in use; they are counted, and accepted once their sender becomes known. An invitation to an encrypted
+room is declined with a reason that its members can see, because we could not read anything there.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from semel.gateway.ports import Inbox, NotSent, Offline, Person, Unknown
 
 _log = logging.getLogger("semel.channels.matrix")
 DECLINED = "I cannot read encrypted rooms. Please invite me to a room without encryption."
-MOST = 50
-"""Invitations that are remembered; beyond these the oldest are forgotten."""
+MAX_WAITING_INVITATIONS = 50
+"""Maximum number of unanswered invitations; above it, the oldest are forgotten."""
 
 
 def _now() -> float:
@@ -28,7 +28,7 @@ def _now() -> float:
 
 
 class Invitations:
-    """Those without an answer: `waiting`, by room; `left`: how many of strangers there were since `run` began."""
+    """The unanswered invitations. `waiting` holds them by room; `left` counts those of strangers since `run` began."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class Invitations:
         self._inbox = inbox
         self._join = join
         self._now = now
-        self._due: dict[str, float] = {}  # room -> when it is tried again
+        self._due: dict[str, float] = {}  # room -> earliest time of the next attempt
 
     def __repr__(self) -> str:
         return f"<Invitations {len(self.waiting)} waiting, {self.left} of strangers>"
 
     async def note(self, invited: Mapping[str, Any], me: str) -> None:
-        """The `invite` part of a /sync. They wait, from now on."""
+        """Add the invitations of a /sync (its `invite` section) to those that wait."""
         for room, told in invited.items():
             if (asked := _asked(told, me)) is None:
                 continue
@@ -59,20 +59,20 @@ class Invitations:
             if not await self._may(asked):
                 self.left += 1
                 _log.info("an invitation by %s has no answer: they may not speak here", asked.sender)
-        for room in list(self.waiting)[:-MOST]:
+        for room in list(self.waiting)[:-MAX_WAITING_INVITATIONS]:
             self.gone(room)
 
     async def answer(self) -> None:
-        """Those that wait, as far as they may be answered. Raises Offline or Denied: then they wait on.
+        """Answer the waiting invitations that may be answered. Raises Offline or Denied; the rest keeps waiting.
 
-        After the put that holds them: a gateway that dies in between answers them again.
+        Call it after the cursor with these invitations was put: a gateway that dies in between then answers them again.
         """
         for room, asked in list(self.waiting.items()):
             if self._now() >= self._due.get(room, 0.0) and await self._may(asked):
                 await self._answer(room, asked)
 
     def gone(self, room: str) -> None:
-        """It needs no answer any more."""
+        """Forget an invitation that needs no answer any more."""
         self.waiting.pop(room, None)
         self._due.pop(room, None)
 
@@ -82,8 +82,9 @@ class Invitations:
         return self._join == "all" or await self._inbox.known(Person(asked.sender))
 
     async def _answer(self, room: str, asked: Invite) -> None:
-        """Follow, or decline. What fails for now is tried again later, beside everything else: the room's own server
-        may be gone. Raises Offline.
+        """Accept the invitation, or decline it if the room is encrypted. Raises Offline.
+
+        A transient failure is retried later without blocking the rest: the room's server may be down.
         """
         what, body = ("leave", {"reason": DECLINED}) if asked.encrypted else ("join", {})
         wait = await self._post(room, what, body)
@@ -93,7 +94,10 @@ class Invitations:
             self._due[room] = self._now() + wait
 
     async def _post(self, room: str, what: str, body: Json) -> float | None:
-        """Seconds until it should be tried again; None: it is answered, or cannot be. Raises Offline."""
+        """Post the answer. Returns the seconds until a retry, or None if no retry is needed or possible.
+
+        Raises Offline.
+        """
         settings = self._account.settings
         me = await self._account.me()
         try:
@@ -102,7 +106,7 @@ class Invitations:
         except NotSent as lost:
             raise Offline(str(lost)) from None
         except Unknown:
-            return LATER  # entering a room of another server takes its time, and goes on without us
+            return LATER  # joining a room of another server is slow, and continues without us
         if reply.token_refused:
             self._account.stale(me)
             return 0.0
@@ -115,7 +119,7 @@ class Invitations:
 
 
 def _asked(told: Any, me: str) -> Invite | None:
-    """Who asked, from the stripped state of an invitation."""
+    """Parse the stripped state of an invitation; None if it does not name the inviting user."""
     state = told.get("invite_state") if isinstance(told, dict) else None
     state = state.get("events") if isinstance(state, dict) else None
     events = [event for event in state if isinstance(event, dict)] if isinstance(state, list) else []

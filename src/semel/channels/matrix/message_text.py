@@ -1,13 +1,13 @@
-"""The text of a message as it was meant: without the fallback of a reply, and without our name at its beginning.
+"""Extract the text that a message addresses to us: without reply fallback, and without our name at its beginning.
 
-What counts as naming us, in this order:
+A message mentions us if one of these holds, checked in this order:
 
 - `m.mentions` (spec, "User and room mentions") names our id;
 - the message has no `m.mentions` and links to us (`https://matrix.to/#/@us:server`), or holds our id;
-- our name, its id or its local part stands first, with "@" before it or a colon or comma behind it;
+- it begins with our name, id or local part, with "@" before it or a colon or comma after it;
 - a command is addressed to us: `/new@us`.
 
-`@room` is no mention of us: it calls everybody.
+`@room` is not a mention of us, because it addresses everybody.
 """
 
 from __future__ import annotations
@@ -21,25 +21,28 @@ from urllib.parse import unquote
 from semel.channels.matrix.transport import Json
 
 _FALLBACK = re.compile(r"> (?:\* )?<@[^\n>]*>[^\n]*(?:\n>[^\n]*)*(?:\n+|$)")
-"""Of a reply, as clients wrote it until version 1.13 ("Fallbacks for rich replies")."""
+"""The quotation in a reply's body, as clients wrote it until version 1.13 ("Fallbacks for rich replies")."""
 _COMMAND = re.compile(r"(/[A-Za-z][\w-]*)@(\S+)")
 
 
 @dataclass(frozen=True)
 class Said:
-    """A message's text, and whether it names us."""
+    """A message's text, and whether it mentions us."""
 
     text: str
     mentioned: bool
 
 
 def without_fallback(body: str) -> str:
-    """A reply's body without the quotation that older clients put before it."""
+    """A reply's body without the quotation that older clients prepend."""
     return body[found.end() :] if (found := _FALLBACK.match(body)) else body
 
 
 def understand(body: str, content: Json, id: str, names: Sequence[str]) -> Said:
-    """`id`: our user id; `names`: what else we are called there, the display name first."""
+    """The text addressed to us, and whether the message mentions us.
+
+    `id`: our user id. `names`: our other names in the room, the display name first.
+    """
     local = id[1:].partition(":")[0]
     called = [name for name in dict.fromkeys((id, f"@{local}", *names, local)) if name.strip("@ ")]
     named = _named(body, content, id)
@@ -50,7 +53,7 @@ def understand(body: str, content: Json, id: str, names: Sequence[str]) -> Said:
 
 
 def _named(body: str, content: Json, id: str) -> bool:
-    """Whether the message says by itself that it names us."""
+    """Whether the message mentions us by `m.mentions` or, without that, by a link to our id or the id itself."""
     mentions = content.get("m.mentions")
     if isinstance(mentions, dict):
         users: Any = mentions.get("user_ids")
@@ -61,10 +64,10 @@ def _named(body: str, content: Json, id: str) -> bool:
 
 
 def _without_name(body: str, called: Sequence[str], named: bool) -> str | None:
-    """What follows our name at the beginning; None: it does not stand there.
+    """The text after our name, or None if the text does not begin with our name.
 
-    A bare name is one only with a colon or comma behind it, unless the message names us anyway: "Bot is slow" speaks
-    of us, and not to us.
+    A bare name counts only with a colon or comma after it, unless the message mentions us anyway: "Bot is slow" speaks
+    about us and not to us.
     """
     start = body.lstrip()
     for name in called:

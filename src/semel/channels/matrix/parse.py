@@ -1,8 +1,8 @@
-"""An event of a room -> what a person did there. No network: what has to be asked for stands in the draft.
+"""Parse a room event into the message, edit, deletion or reaction that it is. Pure: look-ups are left to the caller.
 
-What is not heard, and why: state (it is not said by anybody), calls, verifications, votes and positions that move
-(nobody's words, and many), a message that was deleted before we saw it, our own messages of which we know no part.
-What is said in a way that is not known here is heard by its fallback text, and kept as unreadable where it has none.
+Ignored are: state events; calls, verifications, votes and live positions (frequent, and not messages); messages deleted
+before we saw them; and messages of our own account that carry no key of a part. An event of an unknown type is reported
+by its fallback text, or as unreadable if it has none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from semel.channels.matrix.transport import Json
 from semel.gateway.ports import Incoming, Person
 
 KEY = "dev.semel.key"
-"""The field of our events' content that holds `Op.key`: it outlives the transaction id."""
+"""Field in the content of our events that holds `Op.key`; unlike the transaction id, it is kept by the homeserver."""
 ENCRYPTED = "the room is encrypted, and this channel reads no encrypted messages"
 _SILENT = (
     "m.call.", "org.matrix.call.", "m.rtc.", "org.matrix.msc4075.", "org.matrix.msc3401.", "m.key.verification.",
@@ -33,7 +33,7 @@ _MEDIA = frozenset({"m.image", "m.audio", "m.video", "m.file"})
 
 @dataclass(frozen=True)
 class Media:
-    """A file that a message names. `size`: bytes, as its sender says; `locked`: it is encrypted."""
+    """A file in a message. `size` is in bytes, as its sender claims; `locked` means that the file is encrypted."""
 
     mxc: str
     name: str
@@ -44,10 +44,10 @@ class Media:
 
 @dataclass(frozen=True)
 class Draft:
-    """What was done, as far as the event tells. `media` is to be fetched; `about` are events that it refers to.
+    """A parsed event, before look-ups. `media` is a file to download, `about` are event ids to look up.
 
-    A message in a group that may be to us, because it replies to `about` or stands in a thread that `about` began; an
-    edit, a deletion or a reaction, which is where `about` is.
+    A group message has an `about` if it may be addressed to us, as a reply to that event or in a thread begun by it. An
+    edit, deletion or reaction has one because its address is that of the referenced event.
     """
 
     what: Incoming
@@ -56,7 +56,7 @@ class Draft:
 
 
 def read(event: Any, room: Room, me: Me) -> Draft | None:
-    """What a person did; None: nothing that is heard."""
+    """Parse one event; None if it is ignored."""
     if not _is_event(event):
         return Draft(unreadable(event, room, "it is no event: id, type, sender or content is missing"))
     if "state_key" in event:
@@ -81,7 +81,7 @@ def read(event: Any, room: Room, me: Me) -> Draft | None:
 
 
 def own(event: Json, room: Room) -> Draft | None:
-    """A message of our own: by its transaction id, which our device alone is told, or by the key in its content."""
+    """The echo of a part of ours, recognized by its transaction id or the key in its content; None for others."""
     key = _dict(event.get("unsigned")).get("transaction_id") or event["content"].get(KEY)
     if not isinstance(key, str) or not key:
         return None
@@ -89,7 +89,7 @@ def own(event: Json, room: Room) -> Draft | None:
 
 
 def place_in(event: Json, room: str) -> Place:
-    """The room, or the thread of it, that an event stands in."""
+    """The room, or the thread in it, that an event belongs to."""
     related = _dict(_dict(event.get("content")).get("m.relates_to"))
     root = related.get("event_id")
     threaded = related.get("rel_type") == "m.thread" and isinstance(root, str)
@@ -97,7 +97,7 @@ def place_in(event: Json, room: str) -> Place:
 
 
 def annotated(event: Json) -> tuple[str, str] | None:
-    """The message and the emoji of a reaction."""
+    """(event id of the message, emoji) of a reaction; None if one of them is missing."""
     related = _dict(_dict(event.get("content")).get("m.relates_to"))
     of, emoji = related.get("event_id"), related.get("key")
     if related.get("rel_type") != "m.annotation" or not isinstance(of, str) or not isinstance(emoji, str):
@@ -106,7 +106,7 @@ def annotated(event: Json) -> tuple[str, str] | None:
 
 
 def redacted(event: Json) -> str | None:
-    """What a deletion is about: in the content since room version 11, beside it before."""
+    """The id of the deleted event; it is in the content since room version 11, before that at the top level."""
     of = event["content"].get("redacts") or event.get("redacts")
     return of if isinstance(of, str) and of else None
 
@@ -187,7 +187,7 @@ def _person(event: Json, room: Room, bot: bool = False) -> Person:
 
 
 def unreadable(event: Any, room: Room, why: str) -> Incoming:
-    """As it came, by its id if it has one."""
+    """An unreadable event with its raw JSON. Without an event id, its key is a hash of that."""
     raw = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
     key = _dict(event).get("event_id")
     if not isinstance(key, str) or not key:
@@ -207,7 +207,7 @@ def _names(room: Room, me: Me) -> tuple[str, ...]:
 
 
 def _body(content: Json) -> str | None:
-    """The text, or what an extensible event (MSC1767) says in its place."""
+    """The text of a message, or the plain text of an extensible event (MSC1767); None if there is none."""
     for value in (content.get("body"), content.get("org.matrix.msc1767.text")):
         if isinstance(value, str):
             return value
@@ -235,7 +235,7 @@ def _media(content: Json, type: str) -> Media | None:
 
 
 def _caption(content: Json) -> str:
-    """What is said to a file: the body, where a file name stands beside it (spec, "Media captions")."""
+    """The caption of a file: the body, if there is a different file name (spec, "Media captions"), else ""."""
     name, body = content.get("filename"), content.get("body")
     return body if isinstance(name, str) and isinstance(body, str) and name != body else ""
 

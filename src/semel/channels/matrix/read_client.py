@@ -1,4 +1,4 @@
-"""What `run` reads with: a connection that stays, and an account that logs in again when its token has ended."""
+"""Authenticated reads for `run`, over one kept connection. An expired access token is renewed by a new login."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from semel.gateway.ports import Denied, Offline
 
 
 class Reader:
-    """One run's reading. `me` is who we are, after `begin`."""
+    """Reads for one run of the channel. `me` is our identity, set by `begin`."""
 
     def __init__(self, link: Link, account: Account) -> None:
         self.link = link
@@ -21,9 +21,9 @@ class Reader:
         return self.me
 
     async def get(self, path: str, wait: float = 0.0) -> Reply:
-        """A good answer, or a no that is about what was asked for. Raises Offline or Denied.
+        """The answer to a GET: a success, or a refusal that concerns only this request. Raises Offline or Denied.
 
-        `wait`: seconds that the homeserver may hold the request.
+        `wait`: seconds for which the homeserver may hold the request.
         """
         reply = await self.link.get(path, self.me.token, wait)
         if reply.token_refused:
@@ -39,11 +39,11 @@ class Reader:
         return reply
 
     async def state(self, room: str, type: str) -> Json | None:
-        """The content of a state event with an empty key; None: there is none, or it is not for us."""
+        """The content of a state event with an empty state key; None if it is missing or hidden from us."""
         return await self.about(room_path(room, "state", type))
 
     async def about(self, path: str) -> Json | None:
-        """What is there; None where the answer is no. Raises Offline or Denied."""
+        """The JSON at that path; None if the answer is 400, 403 or 404. Raises Offline or Denied."""
         reply = await self.get(path)
         if 200 <= reply.status < 300:
             return reply.data

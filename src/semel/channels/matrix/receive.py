@@ -1,9 +1,9 @@
-"""/sync: the loop, and the order in which things are put.
+"""The /sync loop, and the order in which events and cursors are put into the inbox.
 
-    the cursor -> /sync since it -> what was left out, page by page -> {events, next cursor} in one put -> /sync ...
+    /sync from the cursor -> put left-out events, page by page -> put {events, next cursor} at once -> /sync ...
 
-The next /sync begins only after the put returned. A gateway that is killed anywhere hears the same answer again, or
-what is behind it; repeats are folded by their event ids.
+The next /sync begins only after the put has returned. A gateway that is killed at any point gets the same events again;
+repeated ones are recognized by their event ids (Law 1).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from semel.channels.matrix import gaps
 from semel.channels.matrix.cursor import Cursor
 from semel.channels.matrix.invitations import Invitations
 from semel.channels.matrix.read_client import Reader
-from semel.channels.matrix.resolve_events import Hearing
+from semel.channels.matrix.resolve_events import EventResolver
 from semel.channels.matrix.transport import CLIENT, Json, query
 from semel.gateway.ports import Inbox, Incoming, Offline
 
 _log = logging.getLogger("semel.channels.matrix")
 POLL = 30.0
-"""Seconds that the homeserver may hold a /sync."""
+"""Seconds for which the homeserver may hold a /sync without news."""
 TIMELINE = 50
-"""Events of a room in one answer; what is more comes page by page."""
+"""Maximum number of events per room in one answer; further ones are read page by page."""
 
 _NOTHING: Json = {"types": []}
 _FILTER: Json = {
@@ -40,13 +40,13 @@ _FILTER: Json = {
     },
 }
 _PRESENT: Json = {**_FILTER, "room": {**_FILTER["room"], "timeline": {"limit": 1}, "state": _NOTHING}}
-"""To begin at the present: no history, but the invitations."""
+"""Filter of the first /sync, which starts at the present: pending invitations, but no history."""
 
 
 class Sync:
-    """One run's loop. `cursor` is what was put last."""
+    """The loop of one run. `cursor` is the cursor that was put last."""
 
-    def __init__(self, reader: Reader, hearing: Hearing, invitations: Invitations, inbox: Inbox) -> None:
+    def __init__(self, reader: Reader, hearing: EventResolver, invitations: Invitations, inbox: Inbox) -> None:
         self.cursor: Cursor
         self._reader = reader
         self._hearing = hearing
@@ -72,7 +72,7 @@ class Sync:
             wait = POLL
 
     async def _begin(self, lost: tuple[Incoming, ...] = ()) -> None:
-        """At the present; who asked us before is heard."""
+        """Start at the present, with the invitations that are pending. `lost`: events to put with the first cursor."""
         answer = await self._ask(None, _PRESENT, 0.0)
         if answer is None:
             raise Offline("the homeserver does not answer a first /sync")
@@ -80,18 +80,21 @@ class Sync:
         await self._put(lost, self._cursor(answer["next_batch"]))
 
     async def _begin_anew(self) -> None:
-        """The homeserver does not know its own token any more (it was set up again, or restored)."""
+        """Start again at the present, since the homeserver lost our token (it was reinstalled or restored).
+
+        An unreadable event records that messages may be missing.
+        """
         _log.error("the homeserver does not know where we were: it is read from now on")
         why = "the homeserver does not know its own token any more: what was said since then may be missing"
         lost = Incoming("unreadable", f"lost:{self.cursor.since}"[:500], raw=self.cursor.dump().encode(), why=why)
         await self._begin((lost,))
 
     async def _ask(self, since: str | None, filter: Json, wait: float) -> Json | None:
-        """One answer; None: the token is not known. Raises Offline or Denied."""
+        """The answer to one /sync; None if the homeserver does not know the token. Raises Offline or Denied."""
         values = {"filter": json.dumps(filter, separators=(",", ":")), "timeout": str(round(wait * 1000))}
         if since is not None:
             values["since"] = since
-        patience = wait or 3 * self._reader.link.timeout  # an answer about a long time, or many rooms, takes a while
+        patience = wait or 3 * self._reader.link.timeout  # an answer that covers a long time or many rooms is slow
         reply = await self._reader.get(f"{CLIENT}/sync{query(**values)}", patience)
         if reply.status == 400 and since is not None and reply.refusal().code in ("M_UNKNOWN", "M_INVALID_PARAM"):
             return None
@@ -120,7 +123,7 @@ class Sync:
         await self._invitations.answer()
 
     async def _room(self, room: str, told: Json) -> list[Incoming]:
-        """What was done in a room, and is not put yet."""
+        """The events of one room that are still to be put, after its left-out ones were put."""
         timeline = told.get("timeline") if isinstance(told.get("timeline"), dict) else {}
         assert isinstance(timeline, dict)
         events = timeline.get("events") if isinstance(timeline.get("events"), list) else []
@@ -136,7 +139,7 @@ class Sync:
         return await self._hearing.hear(room, events) if events else []
 
     async def _close(self, room: str, events: list[Any], before: str | None) -> list[Any]:
-        """Put what was left out; the rest of the timeline."""
+        """Put the left-out events of a room; returns the timeline events that are still to be put."""
         me = self._reader.me.id
         try:
             came = any(gaps.enters(event, me) for event in events)
@@ -149,7 +152,7 @@ class Sync:
                         known.note(state)
                     heard = await self._hearing.hear(room, page)
                     await self._put(heard, replace(self.cursor, gaps={**self.cursor.gaps, room: behind}))
-        except gaps.Torn as torn:
+        except gaps.GapUnreadable as torn:
             _log.error("what was said in %s meanwhile may be missing: %s", room, torn)
             why = f"the homeserver does not tell what was said there since {self.cursor.since}: {torn}"
             key = f"gap:{room}:{self.cursor.since}"[:500]

@@ -1,8 +1,7 @@
-"""Markdown -> org.matrix.custom.html: what the spec lets clients show ("m.room.message msgtypes"), and nothing else.
+"""Render Markdown as org.matrix.custom.html, with only the tags that the spec allows ("m.room.message msgtypes").
 
-A picture from the network becomes a link: nothing is loaded that nobody asked for. A user id becomes a link that
-clients show as a name, and is told beside the text (`m.mentions`), so that the person is notified; `@room` notifies
-nobody.
+Remote images become links, so that clients load nothing unasked. A user id becomes a link, which clients show as the
+user's name, and is returned as a mention for `m.mentions`, so that the user is notified. `@room` notifies nobody.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MOST, has_scheme, parse, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, parse, spell_links
 from semel.text.visible import visible
 
 TAGS = {
@@ -37,12 +36,12 @@ _OPTIONS = OptionsDict(
     }
 )  # fmt: skip
 _HALF = re.compile(r"[\ud800-\udfff]")
-"""No encoding takes halves of surrogate pairs."""
+"""Unpaired surrogates, which cannot be encoded as UTF-8."""
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """`html` is None where the text has no formatting, or is too long for it. `mentions`: user ids."""
+    """A rendered text. `html` is None if the text has no formatting or is too long. `mentions` are user ids."""
 
     body: str
     html: str | None = None
@@ -50,9 +49,9 @@ class Rendered:
 
 
 def render(text: str) -> Rendered:
-    """A message as clients show it. The body is the text as it was written: Markdown is readable as it stands."""
+    """Render a message. Its plain body is the Markdown as written, since that is readable by itself."""
     body = _HALF.sub("\ufffd", visible(text))
-    if len(body) > MOST:
+    if len(body) > MAX_FORMATTED_CHARS:
         return Rendered(body)
     tokens = parse(body)
     spell_links(tokens, has_scheme(SCHEMES))
@@ -97,14 +96,14 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 
 def _plain(token: Token) -> bool:
-    """Whether it looks the same without formatting."""
+    """Whether a block has no formatting, so that it looks the same as plain text."""
     if token.type == "inline":
         return all(child.type in ("text", "softbreak") for child in token.children or [])
     return token.type in ("paragraph_open", "paragraph_close") and token.level == 0
 
 
 def _found(tokens: Sequence[Token]) -> Iterator[str]:
-    """The people that a text names, by id or by a link; text inside a link is marked as such."""
+    """The user ids that a text mentions, directly or by a link. Also marks text tokens that are inside a link."""
     for block in tokens:
         depth = 0
         for token in block.children or []:

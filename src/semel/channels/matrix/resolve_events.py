@@ -1,7 +1,7 @@
-"""From events to what is put: originals that an event refers to are looked up, files are fetched.
+"""Turn a room's events into inbox events: look up the originals that they refer to, and download files.
 
-An edit, a deletion or a reaction is heard where its original stands, in the room or in a thread of it. An edit of what
-somebody else wrote is none (spec, "Event replacements"): homeservers let it pass, clients must not.
+An edit, deletion or reaction gets the address of its original: the room or a thread in it. An edit of another user's
+message is ignored; homeservers pass it on, but clients must not apply it (spec, "Event replacements").
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from semel.gateway.ports import Inbox, Incoming
 
 _log = logging.getLogger("semel.channels.matrix")
 REMEMBERED = 10_000
-"""Events whose writer and place are remembered; of older ones the homeserver is asked."""
+"""Number of events whose author and address are remembered; older ones are requested from the homeserver."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Who wrote an event, and where. `reaction`: to which message, and which emoji."""
+    """The author and place of an event. `reaction`: (message id, emoji) if the event is a reaction."""
 
     sender: str
     place: Place
     reaction: tuple[str, str] | None = None
 
 
-class Hearing:
-    """One run's way from events to the inbox."""
+class EventResolver:
+    """Resolves the events of one run."""
 
     def __init__(self, reader: Reader, rooms: Rooms, inbox: Inbox, fetcher: Fetcher) -> None:
         self.rooms = rooms
@@ -48,7 +48,7 @@ class Hearing:
         return f"<Hearing {len(self._origins)} events remembered>"
 
     async def hear(self, room_id: str, events: Sequence[Any]) -> list[Incoming]:
-        """What people did, in order. Raises Offline or Denied."""
+        """The inbox events for a room's events, in order. Raises Offline or Denied."""
         room = self.rooms.known(room_id)
         heard: list[Incoming] = []
         for event in events:
@@ -60,7 +60,7 @@ class Hearing:
         return heard
 
     def _draft(self, event: Any, room: Room) -> Draft | None:
-        """What the event tells. A fault of ours over it must not stop everything behind it."""
+        """Parse one event. A bug of ours makes it unreadable instead of blocking all later events (Law 1)."""
         try:
             room.note([event])
             draft = read(event, room, self._reader.me)
@@ -86,7 +86,7 @@ class Hearing:
         return await self._where_it_was(what, draft.about[0], room)
 
     async def _to_us(self, about: Sequence[str], room: Room) -> bool:
-        """Whether it replies to us, or stands in a thread that we began."""
+        """Whether one of the referenced events is ours: the message replies to us or is in a thread that we began."""
         for id in about:
             origin = await self._origin(id, room)
             if origin is not None and origin.sender == self._reader.me.id:
@@ -94,7 +94,10 @@ class Hearing:
         return False
 
     async def _where_it_was(self, what: Incoming, about: str, room: Room) -> Incoming | None:
-        """An edit, a deletion or a reaction."""
+        """Give an edit, deletion or reaction the address of its original; None for an edit by somebody else.
+
+        The deletion of a reaction becomes the removal of that reaction.
+        """
         origin = await self._origin(about, room)
         if origin is None:
             return what
@@ -110,7 +113,7 @@ class Hearing:
         return replace(what, address=origin.place.address)
 
     async def _origin(self, id: str, room: Room) -> Origin | None:
-        """None: it is not there, or not for us. Raises Offline or Denied."""
+        """The author and place of an event; None if it is missing or hidden from us. Raises Offline or Denied."""
         if id not in self._origins:
             event = await self._reader.about(room_path(room.id, "event", id))
             if event is None or not isinstance(event.get("sender"), str):
@@ -120,7 +123,7 @@ class Hearing:
         return self._origins[id]
 
     def _remember(self, event: Any, room: str) -> None:
-        """The first sight holds: later ones may have been emptied by a deletion."""
+        """Remember an event's origin. The first version is kept, because a deletion empties later ones."""
         id, sender = event["event_id"], event.get("sender")
         if id in self._origins or not isinstance(sender, str):
             return

@@ -1,6 +1,6 @@
-"""What is known of a room: its name, who is in it by which name, whether it is encrypted.
+"""The state of rooms: name, members and their display names, encryption.
 
-Read once, when something happens in it for the first time, and kept up to date from what /sync tells.
+A room's state is read from the homeserver when the first event arrives, and then kept up to date from /sync.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from semel.channels.matrix.read_client import Reader
 from semel.channels.matrix.transport import Json, room_path
 
-FRESH = 40.0
-"""Seconds after an answer to /sync, which comes at least every 30 s, for which what it told counts as the present."""
+FRESHNESS_S = 40.0
+"""Seconds after an answer to /sync for which the state is trusted as current. An answer comes at least every 30 s."""
 DIRECT = 2
-"""Members of a room in which nobody else reads what two people say."""
+"""Maximum number of members of a direct room; a room with more is a group."""
 
 
 @dataclass
 class Room:
-    """`joined`: how many members. `names`: of those who are in it, or wrote there."""
+    """The state of one room. `joined`: number of members. `names`: display names by user id, also of former members."""
 
     id: str
     name: str = ""
@@ -40,7 +40,7 @@ class Room:
         return self.name or self.alias
 
     def note(self, events: Sequence[Any]) -> None:
-        """State events, in order."""
+        """Apply state events, in order; other events are ignored."""
         for event in events:
             if isinstance(event, dict) and isinstance(event.get("state_key"), str):
                 content = event.get("content")
@@ -51,21 +51,21 @@ class Room:
             case "m.room.member":
                 self.names[key] = text(content.get("displayname"))
             case "m.room.encryption":
-                self.encrypted = True  # it is for ever
+                self.encrypted = True  # encryption cannot be switched off again
             case "m.room.name":
                 self.name = text(content.get("name"))
             case "m.room.canonical_alias":
                 self.alias = text(content.get("alias"))
 
     def count(self, summary: Mapping[str, Any]) -> None:
-        """A /sync's summary names what changed."""
+        """Apply the summary of a /sync, which holds the member count if that changed."""
         joined = summary.get("m.joined_member_count")
         if isinstance(joined, int) and not isinstance(joined, bool):
             self.joined = joined
 
 
 class Rooms:
-    """Those in which something happened since `run` began."""
+    """The rooms with events since `run` began."""
 
     def __init__(self, reader: Reader, now: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
@@ -77,23 +77,23 @@ class Rooms:
         return f"<Rooms {len(self._known)} known>"
 
     def known(self, room: str) -> Room | None:
-        """As far as the homeserver has told."""
+        """The room's state as last seen; None if it was not read yet."""
         return self._known.get(room)
 
     def sure(self, room: str) -> Room | None:
-        """What is known of it, if the homeserver told something only just now: then it has told all."""
-        return self._known.get(room) if self._now() - self._told < FRESH else None
+        """The room's state if it is certainly current, that is, if a /sync was answered a short time ago; else None."""
+        return self._known.get(room) if self._now() - self._told < FRESHNESS_S else None
 
     def told(self) -> None:
-        """An answer to /sync came, and what it says was noted."""
+        """Note that a /sync was answered just now and its state applied."""
         self._told = self._now()
 
     def forget(self, room: str) -> None:
-        """We are not in it any more."""
+        """Forget a room that we have left."""
         self._known.pop(room, None)
 
     async def learn(self, id: str) -> Room:
-        """The room as it is now. Raises Offline or Denied."""
+        """The room's state, read from the homeserver if it is not known yet. Raises Offline or Denied."""
         if id in self._known:
             return self._known[id]
         room = Room(id)
@@ -110,5 +110,5 @@ class Rooms:
 
 
 def text(value: Any) -> str:
-    """A name as people see it, on one line; "" for what is none."""
+    """A display name on one line, at most 200 characters; "" if it is not a string."""
     return " ".join(value.split())[:200] if isinstance(value, str) else ""

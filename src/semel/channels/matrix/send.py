@@ -1,10 +1,10 @@
-"""One attempt to send a part: look-ups, then exactly one request that can be seen.
+"""Make one attempt to send a part: look-ups first, then exactly one visible request.
 
-`PUT .../send/{type}/{Op.key}`: a repeat from the same device is folded by the homeserver, which answers with the first
-one's event id. A file is uploaded first; an upload that nobody refers to is seen by nobody.
+The request is `PUT .../send/{type}/{Op.key}`. If the same device repeats it, the homeserver creates no second event and
+answers with the first one's id. A file is uploaded before; an upload without an event is invisible.
 
-Nothing readable goes into an encrypted room: it would show in clear to its homeservers what people there believe to be
-locked. A deletion does: it has no text.
+No text is sent to encrypted rooms: it would be readable by the homeservers, while people there believe that it is
+encrypted. Deletions are sent, because they have no text.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from semel.channels.matrix.transport import CLIENT, LATER, Json, query, quote, r
 from semel.channels.matrix.write_client import Writer
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 
-UPLOAD = 240.0
-"""Seconds for the homeserver to take a file."""
-TYPING = 8_000
-"""ms for which an answer is shown to be on its way; it is told again meanwhile."""
+UPLOAD_TIMEOUT_S = 240.0
+"""Time limit for the upload of a file, in seconds."""
+TYPING_TIMEOUT_MS = 8_000
+"""Milliseconds for which the typing indicator is shown; the gateway repeats it while the agent works."""
 _KEPT = 200  # uploads whose event may be sent again
 _DUPLICATE = "M_DUPLICATE_ANNOTATION"
 
 
 class Sending:
-    """One account's way out. `rooms` tells what `run` knows of a room, while it runs."""
+    """Sends the parts of one account. `known(room)` returns the room's state that `run` holds, or None."""
 
     def __init__(self, writer: Writer) -> None:
         self.direct = Direct(writer)
@@ -45,7 +45,7 @@ class Sending:
         self._uploads: OrderedDict[str, str] = OrderedDict()
 
     async def send(self, op: Op) -> Receipt:
-        """Raises NotSent, Rejected or Unknown."""
+        """Make one attempt to send a part. Raises NotSent, Rejected or Unknown."""
         if op.kind in ("edit", "react", "delete") and not op.target:
             raise Rejected("the message it refers to has no id here")
         place = await self.place(op.address)
@@ -72,7 +72,7 @@ class Sending:
         return Receipt(str(settle(reply, "event_id")["event_id"]))
 
     async def _ours(self, op: Op, room: str) -> str | None:
-        """Our reaction with this emoji, which is there already."""
+        """The event id of our existing reaction with this emoji, or None if it is not found."""
         me = await self._writer.me()
         path = f"/_matrix/client/v1/rooms/{quote(room)}/relations/{quote(str(op.target))}/m.annotation/m.reaction"
         at: dict[str, str] = {}
@@ -89,7 +89,7 @@ class Sending:
     # ------------------------------------------------------------ where
 
     async def place(self, address: str, make: bool = True) -> Place:
-        """The room, and the thread, that an address means. Raises NotSent, Rejected."""
+        """Resolve an address to a room id and thread. Creates a direct room if needed. Raises NotSent, Rejected."""
         if address.startswith("#"):
             return Place(await self._by_alias(address))
         if address.startswith("@"):
@@ -147,12 +147,12 @@ class Sending:
             raise Rejected(f"the file cannot be read: {gone.strerror}") from None
 
     async def _upload(self, key: str, name: str, mime: str, data: bytes) -> str:
-        """Its mxc address. Only the event can be seen: until that leaves, nothing has."""
+        """Upload a file and return its mxc address. A failure is NotSent: an upload without an event is invisible."""
         if key in self._uploads:
             return self._uploads[key]
         path = f"/_matrix/media/v3/upload{query(filename=name)}"
         try:
-            reply = await self._writer.write("POST", path, data, mime=mime, timeout=UPLOAD)
+            reply = await self._writer.write("POST", path, data, mime=mime, timeout=UPLOAD_TIMEOUT_S)
             mxc = str(settle(reply, "content_uri")["content_uri"])
         except Unknown as lost:
             raise NotSent(f"the file did not arrive: {lost}") from None
@@ -164,18 +164,18 @@ class Sending:
     # ------------------------------------------------------------ typing
 
     async def typing(self, address: str) -> None:
-        """An answer is on its way. A person to whom nothing was said yet is not told so."""
+        """Show the typing indicator in a room. Addresses of people and aliases are ignored, to create no room."""
         if not address.startswith("!"):
             return
         me = await self._writer.me()
         path = room_path(place_of(address).room, "typing", me.id)
-        reply = await self._writer.write("PUT", path, {"typing": True, "timeout": TYPING}, timeout=10.0)
+        reply = await self._writer.write("PUT", path, {"typing": True, "timeout": TYPING_TIMEOUT_MS}, timeout=10.0)
         if reply.status >= 300:
             raise NotSent(str(reply.refusal()), LATER)
 
 
 def _related(op: Op, place: Place) -> tuple[Json | None, str | None]:
-    """`m.relates_to`, and whom it replies to. In a group a reply mark says which message is answered."""
+    """(`m.relates_to`, the user replied to). In a group, the first part is a reply to the answered message."""
     answers = op.answers
     there = answers is not None and answers.data.get("room") == place.room
     thread = place.thread or (answers.data.get("thread") if answers is not None and there else None)
@@ -189,5 +189,5 @@ def _related(op: Op, place: Place) -> tuple[Json | None, str | None]:
 
 
 def unknown(room: str) -> Room | None:
-    """What is known of a room while `run` is not running."""
+    """The `known` function while `run` is not running: no room's state is known."""
     return None

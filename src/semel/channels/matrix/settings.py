@@ -1,4 +1,4 @@
-"""What a Matrix account is configured with."""
+"""The settings of a Matrix account: `[channels.NAME]` with `kind = "matrix"`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEVICE = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 @dataclass(frozen=True)
 class MatrixSettings:
-    """`[channels.NAME]` with `kind = "matrix"`. Times are seconds, sizes bytes.
+    """One Matrix account. Times are seconds, sizes bytes.
 
     It needs `homeserver`, and either `token` or `user` and `password`.
     """
@@ -29,11 +29,11 @@ class MatrixSettings:
     token: str | None = field(default=None, repr=False)  # an access token, instead of a password
     device: str = ""  # the device that a login keeps, or that the token should belong to
     join: Literal["known", "all", "never"] = "known"  # whose invitations are accepted
-    notices: bool = False  # what is said is m.notice, which other bots do not answer
+    notices: bool = False  # send messages as m.notice, which other bots do not answer
     file_limit: int = 50_000_000  # of one file, received or sent
     key_life: float = 86400.0  # how long the homeserver remembers a transaction id
     timeout: float = 30.0  # for an answer, once connected
-    pace: float = 0.0  # least time between two messages to one address
+    pace: float = 0.0  # minimum time between two messages to one address
     allow_http: bool = False  # http:// to a homeserver beyond this machine
 
     def __post_init__(self) -> None:
@@ -58,12 +58,12 @@ class MatrixSettings:
 
     @property
     def base(self) -> str:
-        """The homeserver's address without a slash at its end."""
+        """The homeserver's address without a trailing slash."""
         return self.homeserver.rstrip("/")
 
     @property
     def pinned(self) -> str:
-        """The device of a login: transaction ids are known to it alone, so it has to stay the same."""
+        """The device id for logins. It must stay the same, because transaction ids are valid per device."""
         return self.device or DEVICE
 
 
@@ -86,7 +86,7 @@ def _check_homeserver(text: str, allow_http: bool) -> None:
 
 
 def _near(host: str) -> bool:
-    """This machine, its own network, or a name of that network."""
+    """Whether the host is this machine or in its local network, by its address or name."""
     try:
         return not is_public(host)
     except ValueError:

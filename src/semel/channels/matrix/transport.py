@@ -1,19 +1,19 @@
-"""One request to the homeserver, and what its answer means.
+"""HTTP requests to the homeserver, and the meaning of their answers.
 
-Two ways, for two needs. `once`: exactly one attempt that tells "provably not sent" from "unknown", for everything that
-a part needs on its way out. `Link`: a connection that stays, for what `run` reads.
+There are two ways to send requests. `once` makes exactly one attempt and distinguishes "provably not sent" from
+"unknown"; sending uses it. `Link` is a kept connection, over which `run` reads.
 
-What an answer to a write means (spec, "Standard error response", and measured on Synapse 1.163):
+The meaning of an answer to a write (spec, "Standard error response", and measured on Synapse 1.163):
 
-| answer | taken as |
+| answer | meaning |
 |---|---|
-| 2xx with what was asked for | done |
-| 429; 403 M_RESOURCE_LIMIT_EXCEEDED | not now: not taken (Retry-After, else retry_after_ms) |
-| 401 | the token is not taken, so neither is the request |
-| 3xx | not taken; nothing is followed |
-| other 4xx with an errcode | a definite no |
-| 4xx without one | not the homeserver, something before it: nothing is settled |
-| 5xx, 408, 2xx without what was asked for | nothing is settled |
+| 2xx with the expected field | done |
+| 429; 403 M_RESOURCE_LIMIT_EXCEEDED | `NotSent`, retried later (Retry-After, else retry_after_ms) |
+| 401 | `NotSent`: the access token is refused |
+| 3xx | `NotSent`; redirects are not followed |
+| other 4xx with an errcode | `Rejected` |
+| 4xx without an errcode | `Unknown`: from a proxy, not from the homeserver |
+| 5xx, 408, 2xx without the expected field | `Unknown` |
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from semel.text.wellformed import scrub
 
 Json = dict[str, Any]
 CLIENT = "/_matrix/client/v3"
-MOST = 8 * 1024 * 1024
-"""Bytes of an answer: a page of 100 events of 65,536 bytes each fits."""
-NEWS = 128 * 1024 * 1024
-"""Bytes of an answer to what is read: a first /sync of an account in many rooms has tens of megabytes."""
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+"""Maximum bytes of an answer to `once`; 100 events of 65,536 bytes each fit."""
+MAX_READ_ANSWER_BYTES = 128 * 1024 * 1024
+"""Maximum bytes of an answer over a `Link`: the first /sync of an account in many rooms has tens of megabytes."""
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 LATER = 60.0
-"""Seconds after which what a person has to mend first is tried again."""
+"""Seconds before a retry if a person has to fix the cause first."""
 
 
 class Refusal(Exception):
-    """The homeserver's answer was no. `code` is its errcode, "" where it gave none."""
+    """An error answer of the homeserver. `code` is its errcode, "" if it has none."""
 
     def __init__(self, status: int, data: Json, headers: Mapping[str, str]) -> None:
         self.status = status
@@ -60,7 +60,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer's status, and its JSON: {} where it is none."""
+    """An answer: its status, headers, and its body as a JSON object ({} if it is not one)."""
 
     status: int
     headers: Mapping[str, str]
@@ -75,12 +75,12 @@ class Reply:
 
 
 def quote(text: str) -> str:
-    """One segment of a path."""
+    """Percent-encode one path segment."""
     return _quote(text, safe="")
 
 
 def room_path(room: str, *more: str) -> str:
-    """A path below a room."""
+    """The API path of a room, or of a resource below it."""
     return "/".join((f"{CLIENT}/rooms", quote(room), *map(quote, more)))
 
 
@@ -89,7 +89,7 @@ def query(**values: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], data: Json) -> float | None:
-    """Seconds: the header Retry-After, else `retry_after_ms` (which the header replaced in version 1.10)."""
+    """Seconds to wait: from the header Retry-After, else from `retry_after_ms`, which it replaced in version 1.10."""
     asked = http.retry_after(headers)
     if asked is not None:
         return asked
@@ -100,7 +100,7 @@ def retry_after(headers: Mapping[str, str], data: Json) -> float | None:
 
 
 def parse(body: bytes) -> Json:
-    """A JSON object; {} where it is none. Halves of surrogate pairs become U+FFFD: no path and no store takes them."""
+    """Parse a JSON object; {} for anything else. Unpaired surrogates become U+FFFD, since they cannot be encoded."""
     text = body.decode("utf-8", "replace")
     try:
         data = json.loads(text)
@@ -119,25 +119,27 @@ async def once(
     mime: str = "application/json",
     timeout: float = 30.0,
 ) -> Reply:
-    """Exactly one request. `timeout`: seconds for the answer, once connected. Raises NotSent or Unknown.
+    """Make exactly one request. `timeout`: seconds for the answer, once connected. Raises NotSent or Unknown.
 
-    The address stands in the configuration, so it may lead to this machine or its network.
+    Private addresses are allowed, because the homeserver's address comes from the configuration.
     """
     content = body if body is None or isinstance(body, bytes) else dump(body)
     headers = {"accept": "application/json", "user-agent": AGENT, "accept-encoding": "identity"}
     headers |= {} if content is None else {"content-type": mime}
     headers |= {} if token is None else {"authorization": f"Bearer {token}"}
-    answer: Answer = await request(method, url, content, headers, timeout=timeout, allow_private=True, most=MOST)
+    answer: Answer = await request(
+        method, url, content, headers, timeout=timeout, allow_private=True, most=MAX_ANSWER_BYTES
+    )
     return Reply(answer.status, answer.headers, parse(answer.body))
 
 
 def dump(body: Json) -> bytes:
-    """As short as it can be; half of a surrogate pair becomes a question mark."""
+    """Compact JSON in UTF-8; unpaired surrogates become question marks."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def settle(reply: Reply, wanted: str) -> Json:
-    """What the answer to a write means; `wanted` is the field that a good one has. Raises as the table says."""
+    """The JSON of a successful write; `wanted` is the field it must have ("": none). Raises as the module says."""
     status = reply.status
     if 200 <= status < 300:
         if wanted and not (isinstance(reply.data.get(wanted), str) and reply.data[wanted]):
@@ -156,7 +158,7 @@ def settle(reply: Reply, wanted: str) -> Json:
 
 
 class Link:
-    """A connection that stays, for reading. Nothing is repeated, redirected or sent through a proxy."""
+    """A kept connection for reading, without retries, redirects or proxies."""
 
     def __init__(self, base: str, tls: Any, timeout: float) -> None:
         self.base = base
@@ -176,7 +178,7 @@ class Link:
             await link._client.aclose()
 
     async def get(self, path: str, token: str, wait: float = 0.0) -> Reply:
-        """`wait`: seconds that the homeserver may hold the request. Raises Offline."""
+        """Make a GET request. `wait`: seconds for which the homeserver may hold it. Raises Offline."""
         headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
         limits = httpx2.Timeout(self.timeout, read=self.timeout + wait)
         try:
@@ -189,25 +191,27 @@ class Link:
 
     @asynccontextmanager
     async def stream(self, path: str, token: str | None) -> AsyncIterator[httpx2.Response]:
-        """A download. Raises httpx2.HTTPError or OSError."""
-        headers = {"accept-encoding": "identity"}  # what is unpacked here counts before it is refused
+        """Stream the answer to a GET, for downloads. Raises httpx2.HTTPError or OSError."""
+        headers = {"accept-encoding": "identity"}  # no compression: a small body could unpack to a huge one
         headers |= {"authorization": f"Bearer {token}"} if token else {}
         async with self._client.stream("GET", self.base + path, headers=headers) as answer:
             yield answer
 
 
 async def _within(answer: httpx2.Response, where: str) -> bytes:
-    """The body, unpacked. Raises Offline for one that would fill the memory."""
+    """The decompressed body. Raises Offline if it exceeds the limit."""
     body = bytearray()
     async for piece in answer.aiter_bytes():
         body += piece
-        if len(body) > NEWS:
-            raise Offline(f"{httpx2.URL(where).host} answers with more than {NEWS // (1024 * 1024)} MB at once")
+        if len(body) > MAX_READ_ANSWER_BYTES:
+            raise Offline(
+                f"{httpx2.URL(where).host} answers with more than {MAX_READ_ANSWER_BYTES // (1024 * 1024)} MB at once"
+            )
     return bytes(body)
 
 
 def offline(reply: Reply) -> Offline | Refusal:
-    """An answer to `run` that is not 2xx: the homeserver is not there now, or it says no."""
+    """Classify an error answer to a read: Offline if it is transient, else the Refusal."""
     no = reply.refusal()
     if reply.status == 429 or reply.status == 408 or reply.status >= 500:
         return Offline(str(no), no.retry_after)

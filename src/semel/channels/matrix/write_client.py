@@ -1,6 +1,6 @@
-"""What a part needs on its way out: who we are, look-ups, and the one write that matters.
+"""Authenticated requests for sending a part: our identity, look-ups, and the write itself.
 
-Look-ups come before the write: whatever goes wrong with them, nothing of the part has left, so it is NotSent.
+Look-ups happen before the write. If one fails, nothing of the part has left, so every failure of them is NotSent.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from semel.gateway.ports import Denied, NotSent, Offline, Unknown
 
 
 class Writer:
-    """One account's requests that are not `run`'s."""
+    """The requests of one account outside of `run`."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self.settings = account.settings
 
     async def me(self) -> Me:
-        """Raises NotSent."""
+        """Our identity; logs in if necessary. Raises NotSent."""
         try:
             return await self.account.me()
         except Denied as no:
@@ -35,7 +35,7 @@ class Writer:
         mime: str = "application/json",
         timeout: float | None = None,
     ) -> Reply:
-        """One request, and its answer whatever it is. Raises NotSent or Unknown."""
+        """Make one request and return its answer, also an error answer. Raises NotSent or Unknown."""
         me = await self.me()
         limit = self.settings.timeout if timeout is None else timeout
         reply = await once(method, self.settings.base + path, body, token=me.token, mime=mime, timeout=limit)
@@ -45,7 +45,7 @@ class Writer:
         return reply
 
     async def read(self, path: str) -> Reply:
-        """A good answer, or a no that is about what was asked for. Raises NotSent."""
+        """The answer to a GET: a success, or a refusal that concerns only this request. Raises NotSent."""
         me = await self.me()
         try:
             reply = await once("GET", self.settings.base + path, token=me.token, timeout=self.settings.timeout)
@@ -60,7 +60,7 @@ class Writer:
         return reply
 
     async def about(self, path: str) -> Json | None:
-        """What is there; None: nothing, or nothing for us. Raises NotSent."""
+        """The JSON at that path; None if the answer is 403 or 404. Raises NotSent."""
         reply = await self.read(path)
         if reply.status < 300:
             return reply.data

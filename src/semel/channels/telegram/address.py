@@ -1,8 +1,8 @@
-"""Where a chat is, and where messages are: addresses, and the ids of messages.
+"""Addresses of chats, ids of messages, and the cursor.
 
-An address is a chat's id, with `:topic-ID` behind it for a topic of a forum. A message's id is `CHAT/MESSAGE`: the
-same in receipts, keys and references. A group that became a supergroup has a new id; its address stays, since people
-go on with the same conversation.
+An address is a chat's id, followed by `:topic-ID` for a topic of a forum. A message id is `CHAT/MESSAGE`, in receipts,
+keys and references alike. When a group becomes a supergroup, Telegram gives it a new id; its address here keeps the
+first id, because the conversation goes on.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 _ADDRESS = re.compile(r"(-?[0-9]{1,19})(?::topic-([0-9]{1,19}))?")
 _MESSAGE = re.compile(r"(-?[0-9]{1,19})/([0-9]{1,19})")
 GENERAL = 1
-"""The topic that every forum has. Telegram wants it left out where something is sent."""
+"""The General topic, which every forum has. Telegram wants its id omitted when sending."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A chat, or a topic of one."""
+    """A parsed address: a chat, or a topic in it."""
 
     chat: int
     topic: int | None = None
 
     @property
     def shared(self) -> bool:
-        """A group: ids of groups and channels are negative."""
+        """Whether the chat is a group or channel; their ids are negative."""
         return self.chat < 0
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Place:
 
 
 def place(address: str) -> Place:
-    """Read an address. Raises ValueError."""
+    """Parse an address. Raises ValueError."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
         raise ValueError(f"{address!r} is no place on Telegram; write a chat's id, or CHAT:topic-ID")
@@ -45,12 +45,12 @@ def place(address: str) -> Place:
 
 
 def message_id(chat: int, message: int) -> str:
-    """What names a message, in receipts and keys."""
+    """The id of a message in receipts, keys and references."""
     return f"{chat}/{message}"
 
 
 def message(id: str) -> tuple[int, int]:
-    """(chat, message). Raises ValueError."""
+    """Parse a message id to (chat, message). Raises ValueError."""
     found = _MESSAGE.fullmatch(id)
     if found is None:
         raise ValueError(f"{id!r} is no message on Telegram; they are named CHAT/MESSAGE")
@@ -59,7 +59,10 @@ def message(id: str) -> tuple[int, int]:
 
 @dataclass
 class Cursor:
-    """How far the account was read, which groups have moved, and whose it is. As a text: the offset, or JSON."""
+    """The position in the bot's updates, the groups that got a new id, and the bot's id.
+
+    Stored as the bare offset, or as JSON if there is more to store.
+    """
 
     offset: int
     moved: dict[int, int] = field(default_factory=dict)  # the first id of a group -> its id now
@@ -67,7 +70,7 @@ class Cursor:
 
     @classmethod
     def read(cls, text: str) -> Cursor:
-        """What `text` gave. One that cannot be read is the beginning: Telegram keeps what was not confirmed."""
+        """Parse the result of `text`. A malformed cursor is offset 0: Telegram still has all unconfirmed updates."""
         try:
             given: Any = json.loads(text)
             if isinstance(given, int) and not isinstance(given, bool):
@@ -78,7 +81,7 @@ class Cursor:
             return cls(0)
 
     def text(self) -> str:
-        """To be read again."""
+        """The cursor as text, for `read`."""
         told: dict[str, Any] = {"offset": self.offset}
         if self.moved:
             told["moved"] = {str(old): new for old, new in sorted(self.moved.items())}
@@ -88,10 +91,10 @@ class Cursor:
 
 
 def now(moved: Mapping[int, int], chat: int) -> int:
-    """The id that this chat has now."""
+    """The current id of a chat, which may have become a supergroup."""
     return moved.get(chat, chat)
 
 
 def first(moved: Mapping[int, int], chat: int) -> int:
-    """The id by which this chat is known here."""
+    """The first id of a chat, which its address has."""
     return next((old for old, new in moved.items() if new == chat), chat)

@@ -13,7 +13,7 @@ _AS_TEXT = {"<3": "❤", "+1": "👍", "-1": "👎"}
 
 
 def reaction(emoji: str) -> str | None:
-    """The emoji as Telegram writes it (without the sign that asks for colour); None: it takes no such reaction."""
+    """The emoji in Telegram's spelling (without the emoji variation selector); None if it is not allowed there."""
     plain = emoji.strip().replace("\ufe0f", "")
     plain = _AS_TEXT.get(plain, plain)
     return plain if plain in _TAKEN else None

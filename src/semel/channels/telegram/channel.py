@@ -1,7 +1,8 @@
 """A Telegram bot as a channel.
 
-Each attempt to send is one request. Telegram takes no idempotency key and does not tell a bot what it has sent: a
-message whose outcome is unknown is held for a person to decide. Receiving is `semel.channels.telegram.receive`.
+Each attempt to send makes one request. Telegram has no idempotency keys, and bots cannot list their own messages; so
+the safety class is at-most-once: a part with an unknown outcome is held until a person decides. Receiving is in
+`semel.channels.telegram.receive`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from semel.channels.http import CONNECT
+from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.telegram.address import now, place
 from semel.channels.telegram.downloads import Fetcher
 from semel.channels.telegram.receipts import TOKEN_WAIT, Caption, Moved, Plain, receipt_of
@@ -20,14 +21,14 @@ from semel.channels.telegram.send import CAPTION, TEXT, Call, call_of, caption_i
 from semel.channels.telegram.settings import TelegramSettings
 from semel.channels.telegram.topic_memory import Topics
 from semel.channels.telegram.transport import Api, Reply
-from semel.channels.words import REPEAT
+from semel.channels.words import REPEAT_PREFIX
 from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety
 
 Json = dict[str, Any]
 UPLOAD = 50_000_000
-"""Bytes of a file that a bot may send."""
+"""Maximum size in bytes of a file that a bot may send."""
 SLOWEST = 100_000
-"""Bytes a second: an upload may take its time-out, and so long."""
+"""Assumed minimum upload rate in bytes per second; it extends the time limit of uploads."""
 REMEMBERED = 500
 
 
@@ -37,13 +38,13 @@ class TelegramChannel:
     def __init__(self, name: str, settings: TelegramSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
         self.settings = settings
-        spare = len(REPEAT)
+        spare = len(REPEAT_PREFIX)
         self.caps = Caps(
             safety=Safety.AT_MOST_ONCE,
             max_len=TEXT - spare,
             unit="utf16",
             pace=settings.pace,
-            timeout=2 * CONNECT + settings.timeout + UPLOAD / SLOWEST + 5,
+            timeout=2 * CONNECT_TIMEOUT_S + settings.timeout + UPLOAD / SLOWEST + 5,
             edits=True,
             deletes=True,
             reactions=True,
@@ -57,7 +58,7 @@ class TelegramChannel:
         )
         self._api = Api(settings)
         self._moved: dict[int, int] = {}
-        self._plain: dict[str, None] = {}  # keys of parts that go without formatting, the newest last
+        self._plain: dict[str, None] = {}  # keys of parts to send without formatting, newest last
         self._topics = Topics()
         self._receiver = Receiver(
             name,
@@ -97,7 +98,7 @@ class TelegramChannel:
     async def _attempt(self, op: Op, call: Call) -> Receipt:
         try:
             return receipt_of(op, await self._sent(op, call))
-        except Caption:  # nothing was changed: the same edit by its other name
+        except Caption:  # the message is a file: edit its caption instead
             return receipt_of(op, await self._sent(op, caption_instead(call)))
 
     async def _sent(self, op: Op, call: Call) -> Reply:
@@ -118,11 +119,11 @@ class TelegramChannel:
             del self._plain[next(iter(self._plain))]
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """A bot cannot see what it said."""
+        """Not supported: a bot cannot list its own messages."""
         raise NotImplementedError("Telegram does not tell a bot what it has sent")
 
     async def typing(self, address: str) -> None:
-        """Show "typing" for five seconds. May fail."""
+        """Show the typing indicator for five seconds. May raise; the indicator is best effort."""
         where = place(address)
         params: Json = {"chat_id": now(self._moved, where.chat), "action": "typing"}
         if where.topic is not None:

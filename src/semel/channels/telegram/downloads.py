@@ -1,4 +1,4 @@
-"""The files that came with messages, fetched and kept before the messages are put."""
+"""Download the files of messages into the store, before the messages are put into the inbox."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from semel.channels.telegram.message_content import FETCH, Wanted
+from semel.channels.telegram.message_content import MAX_FETCH_BYTES, TelegramFile
 from semel.channels.telegram.parse import Draft
 from semel.channels.telegram.transport import Api
 from semel.gateway.ports import Inbox, Incoming, Kept, Missing, NotSent, Offline, Person, TooLarge, Unknown
 
 SIDE_BY_SIDE = 4
 TRIES = 3
-"""Failures of one file, after which its message comes without it."""
-LONGEST = 120.0
-"""Seconds that one file may take."""
+"""Failed attempts for a file, after which its message is put without it."""
+FILE_TIMEOUT_S = 120.0
+"""Time limit for the download of one file, in seconds."""
 
 
 class Fetcher:
-    """Fetches files. What fails in passing ends the run (nothing was acknowledged), a few times; then it is missing."""
+    """Downloads files. A transient failure ends the run with Offline, so that the unconfirmed updates come again; after
+    a few such failures the file is reported as missing."""
 
     def __init__(self, api: Api, fetch: bool) -> None:
         self._api = api
@@ -29,10 +30,10 @@ class Fetcher:
         self._failed: Counter[str] = Counter()  # by file id
 
     async def complete(self, drafts: Sequence[Draft], inbox: Inbox) -> list[Incoming]:
-        """The drafts with their files, in order. Raises Offline, and what the inbox raises."""
+        """Download the drafts' files and return the events in order. Raises Offline, and what the inbox raises."""
         room = asyncio.Semaphore(SIDE_BY_SIDE)
 
-        async def one(wanted: Wanted, what: Incoming) -> Kept | Missing:
+        async def one(wanted: TelegramFile, what: Incoming) -> Kept | Missing:
             async with room:
                 return await self._one(wanted, what.sender, what.address if what.group else "", inbox)
 
@@ -45,22 +46,22 @@ class Fetcher:
         files = iter([each for each in got if not isinstance(each, BaseException)])
         return [replace(draft.what, files=tuple(next(files) for _ in draft.files)) for draft in drafts]
 
-    async def _one(self, wanted: Wanted, sender: Person | None, group: str, inbox: Inbox) -> Kept | Missing:
+    async def _one(self, wanted: TelegramFile, sender: Person | None, group: str, inbox: Inbox) -> Kept | Missing:
         if not self._fetch:
             return _missing(wanted, "files are not fetched here: the setting `fetch` is off")
-        if wanted.size > FETCH:
+        if wanted.size > MAX_FETCH_BYTES:
             return _missing(wanted, "it is larger than the 20 MB that Telegram gives to bots")
         if sender is None or not await inbox.known(sender, group):
             return _missing(wanted, "it was not fetched: its sender is not known here")
         try:
-            async with asyncio.timeout(LONGEST):
+            async with asyncio.timeout(FILE_TIMEOUT_S):
                 return await self._got(wanted, inbox)
         except TooLarge:
             return _missing(wanted, "it is larger than what is kept")
         except (Offline, NotSent, Unknown, TimeoutError) as lost:
             return self._lost(wanted, lost)
 
-    async def _got(self, wanted: Wanted, inbox: Inbox) -> Kept | Missing:
+    async def _got(self, wanted: TelegramFile, inbox: Inbox) -> Kept | Missing:
         reply = await self._api.call("getFile", {"file_id": wanted.id})
         if not reply.ok and 400 <= reply.status < 500 and reply.status != 429 and reply.read:
             return _missing(wanted, f"Telegram does not give it: {reply.said}")
@@ -70,15 +71,15 @@ class Fetcher:
         if not path or path.startswith("/"):
             return _missing(wanted, "the Bot API server keeps it on its own disk (it runs with --local)")
         async with aclosing(self._api.download(path)) as content:
-            kept = await inbox.keep(wanted.name, wanted.mime, content, FETCH)
+            kept = await inbox.keep(wanted.name, wanted.mime, content, MAX_FETCH_BYTES)
         told = int(reply.result.get("file_size") or kept.size)
         if kept.size != told:
             raise Offline(f"a file broke off: {kept.size} of {told} bytes came")
         self._failed.pop(wanted.id, None)
         return kept
 
-    def _lost(self, wanted: Wanted, lost: Exception) -> Missing:
-        """Raises Offline, but for the last time."""
+    def _lost(self, wanted: TelegramFile, lost: Exception) -> Missing:
+        """Count a transient failure. Raises Offline, or returns the file as missing after the last attempt."""
         self._failed[wanted.id] += 1
         if self._failed[wanted.id] < TRIES:
             again = lost if isinstance(lost, Offline) else Offline(str(lost) or "a file took too long to fetch")
@@ -87,5 +88,5 @@ class Fetcher:
         return _missing(wanted, f"it could not be fetched: {str(lost) or 'it took too long'}")
 
 
-def _missing(wanted: Wanted, why: str) -> Missing:
+def _missing(wanted: TelegramFile, why: str) -> Missing:
     return Missing(wanted.name, why, wanted.mime)

@@ -1,7 +1,7 @@
-"""A text that is written piece by piece, and the entities that lie over it (UTF-16 offsets, as Telegram counts).
+"""Build a text piece by piece together with its message entities, whose offsets are in UTF-16 units.
 
-https://core.telegram.org/bots/api#messageentity. A style that would lie over code, or a link over code, is left out
-there: Telegram takes no such nesting.
+https://core.telegram.org/bots/api#messageentity. Telegram does not allow styles or links over code, so they are left
+out there.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any
 
 Json = dict[str, Any]
 ENTITIES = 100
-"""Telegram shows no more in one message."""
+"""Maximum number of entities in one message; Telegram ignores further ones."""
 
 
 @dataclass(eq=False)
 class Mark:
-    """One entity to be: two of the same kind side by side stay two."""
+    """One entity. Compared by identity, so that two adjacent ones of the same kind are not merged."""
 
     kind: str
     more: Json = field(default_factory=dict)  # "url" or "language"
 
 
 ALONE = frozenset({"code", "pre"})
-"""Kinds over which nothing lies but a quote."""
+"""Kinds of entities that may be nested in nothing but a quote, and contain no others."""
 
 
-class Runs:
-    """Pieces of text, each with the marks that are over it."""
+class FormattedText:
+    """A text under construction: its pieces, each with the entities that cover it."""
 
     def __init__(self, spelled: bool = False) -> None:
         self.spelled = spelled  # links are written out, not marked
@@ -40,18 +40,19 @@ class Runs:
         return bool(self._pieces)
 
     def write(self, text: str) -> None:
-        """Text under the marks that are open."""
+        """Append text, covered by the open entities."""
         if text:
             self._pieces.append((text, tuple(self._open)))
 
     def between(self, text: str) -> None:
-        """Text between two pieces: under the marks that are over both, as far as that is known now."""
+        """Append separating text, covered by those entities of the previous piece that are still open."""
         before = self._pieces[-1][1] if self._pieces else ()
         self._pieces.append((text, tuple(mark for mark in before if mark in self._open)))
 
     @contextmanager
     def marked(self, kind: str, **more: Any) -> Iterator[None]:
-        """Write under a mark. Inside one of the same kind, or of one that stands alone, it is none."""
+        """Open an entity for the text written inside. Ignored where Telegram does not allow it: within the same kind,
+        or over code."""
         if self.under(kind) or self.under(*ALONE) or (kind in ALONE and self.under("text_link")):
             yield
             return
@@ -69,7 +70,7 @@ class Runs:
             self._open = kept
 
     def under(self, *kinds: str) -> bool:
-        """Whether a mark of one of these kinds is open."""
+        """Whether an entity of one of these kinds is open."""
         return any(mark.kind in kinds for mark in self._open)
 
     def result(self) -> tuple[str, list[Json]]:
@@ -84,7 +85,7 @@ class Runs:
         return _measured(whole, found)
 
     def _spans(self) -> dict[Mark, list[tuple[int, int]]]:
-        """Where each mark lies: what touches is one."""
+        """The spans that each entity covers, in characters; adjacent spans are joined."""
         spans: dict[Mark, list[tuple[int, int]]] = {}
         at = 0
         for text, marks in self._pieces:
@@ -108,7 +109,7 @@ def _trimmed(text: str, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def _measured(whole: str, found: Sequence[tuple[int, int, Mark]]) -> tuple[str, list[Json]]:
-    """The text without white space around it, and the entities in UTF-16 units of it."""
+    """The stripped text, and its entities with offsets and lengths in UTF-16 units."""
     text = whole.strip()
     before = len(whole) - len(whole.lstrip())
     entities = []
@@ -119,5 +120,5 @@ def _measured(whole: str, found: Sequence[tuple[int, int, Mark]]) -> tuple[str, 
 
 
 def utf16(text: str) -> int:
-    """UTF-16 code units."""
+    """The length of a text in UTF-16 code units."""
     return len(text) + sum(char > "\uffff" for char in text)

@@ -1,4 +1,4 @@
-"""What is in a message beside text: files to fetch, and the rest in words."""
+"""The content of a message other than its text: its files, and a description in words of the rest."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 Json = dict[str, Any]
 
-FETCH = 20_000_000
-"""Bytes of a file that Telegram gives to a bot."""
+MAX_FETCH_BYTES = 20_000_000
+"""Maximum size in bytes of a file that a bot can download."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A file that came with a message. `size` in bytes, 0: not told."""
+class TelegramFile:
+    """A file of a message. `size` is in bytes, 0 if unknown."""
 
     id: str
     name: str
@@ -42,7 +42,7 @@ SERVICE = frozenset(
         "refunded_payment", "giveaway_created", "giveaway_completed", "direct_message_price_changed",
     }
 )  # fmt: skip
-"""Fields of messages that nobody wrote: they tell of a change of the chat."""
+"""Fields of service messages, which report a change of the chat and are not written by a person."""
 
 _ABOUT = frozenset(
     {
@@ -54,11 +54,11 @@ _ABOUT = frozenset(
         "direct_messages_topic", "reply_to_checklist_task_id", "is_paid_post", "suggested_post_info", "sender_tag",
     }
 )  # fmt: skip
-"""Fields that are no content."""
+"""Fields of a message that are not content."""
 
 
-def files_of(message: Json) -> tuple[Wanted, ...]:
-    """The files of a message; of a photo the largest size."""
+def files_of(message: Json) -> tuple[TelegramFile, ...]:
+    """The files of a message; of a photo, only the largest size."""
     found = []
     if sizes := message.get("photo"):
         best = max(sizes, key=lambda each: int(each.get("width", 0)) * int(each.get("height", 0)))
@@ -70,14 +70,14 @@ def files_of(message: Json) -> tuple[Wanted, ...]:
     return tuple(found)
 
 
-def _wanted(told: Json, field: str, ending: str, mime: str) -> Wanted:
+def _wanted(told: Json, field: str, ending: str, mime: str) -> TelegramFile:
     unique = str(told.get("file_unique_id") or "file")
     name = str(told.get("file_name") or f"{field}-{unique}{ending}")
-    return Wanted(str(told["file_id"]), name, str(told.get("mime_type") or mime), int(told.get("file_size") or 0))
+    return TelegramFile(str(told["file_id"]), name, str(told.get("mime_type") or mime), int(told.get("file_size") or 0))
 
 
 def in_words(message: Json) -> str:
-    """What is neither text nor file; "" where there is nothing else."""
+    """A description of the content that is neither text nor file; "" if there is none."""
     for field, tell in _TELLERS.items():
         if field in message:
             return str(tell(message[field]))
@@ -116,7 +116,7 @@ def _checklist(told: Json) -> str:
 
 
 def _rich(told: Any) -> str:
-    """The texts of a rich message, in their order, one line each."""
+    """The texts of a rich message in order, one per line."""
     return "\n".join(_strings(told)) or "[rich message]"
 
 

@@ -1,6 +1,6 @@
-"""One update of Telegram's as what people did there: https://core.telegram.org/bots/api#update.
+"""Parse updates of the Bot API (https://core.telegram.org/bots/api#update) into inbox events.
 
-| update | heard as | key |
+| update | event | key |
 |---|---|---|
 | message, channel_post | message | `CHAT/MESSAGE` |
 | edited_message, edited_channel_post | edit | `CHAT/MESSAGE#eDATE.DIGEST` |
@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.channels.telegram.address import Place, first, message_id
-from semel.channels.telegram.message_content import SERVICE, Wanted, files_of, in_words
-from semel.channels.telegram.parse_entities import Us, read
+from semel.channels.telegram.message_content import SERVICE, TelegramFile, files_of, in_words
+from semel.channels.telegram.parse_entities import BotIdentity, read
 from semel.gateway.ports import Incoming, Person
 
 Json = dict[str, Any]
 
 ALLOWED = ("message", "edited_message", "channel_post", "edited_channel_post", "message_reaction", "my_chat_member")
-"""The kinds of updates that are asked for."""
+"""The kinds of updates that we request."""
 _UNHEARD = frozenset(
     {
         "inline_query", "chosen_inline_result", "callback_query", "shipping_query", "pre_checkout_query", "poll",
@@ -33,38 +33,38 @@ _UNHEARD = frozenset(
         "my_chat_member",
     }
 )  # fmt: skip
-"""Kinds that may still wait from a time when another program of this bot asked for them."""
+"""Kinds that are ignored. They may still be queued if another program used this bot before and requested them."""
 TELEGRAM = 777000
-"""Who forwards a channel's posts into its group, of themselves."""
+"""The user id under which Telegram forwards a channel's posts into its discussion group."""
 QUOTED = 1000
-"""Characters that are told of the message that is replied to."""
+"""Characters of the replied-to message that are kept with a reply."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """Something heard, whose files are still to be fetched."""
+    """An inbox event whose files are still to be downloaded."""
 
     what: Incoming
-    files: tuple[Wanted, ...] = ()
+    files: tuple[TelegramFile, ...] = ()
 
 
 @dataclass(frozen=True)
 class Move:
-    """A group became a supergroup: another id."""
+    """A group became a supergroup and got a new id."""
 
     old: int
     new: int
 
 
-def heard(update: Json, us: Us, moved: Mapping[int, int]) -> list[Draft | Move]:
-    """What an update tells. Whatever cannot be read is one draft that is unreadable."""
+def heard(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | Move]:
+    """Parse one update. An update that cannot be parsed gives one unreadable draft; nothing is raised."""
     try:
         return _heard(update, us, moved)
-    except Exception as fault:  # one odd update must not stop all that come behind it
+    except Exception as fault:  # one odd update must not block all later ones (Law 1)
         return [_unreadable(update, f"it cannot be read ({type(fault).__name__}: {fault})")]
 
 
-def _heard(update: Json, us: Us, moved: Mapping[int, int]) -> list[Draft | Move]:
+def _heard(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | Move]:
     for kind in ("message", "channel_post"):
         if kind in update:
             return _message(update[kind], us, moved)
@@ -85,14 +85,14 @@ def _unreadable(update: Json, why: str) -> Draft:
 
 
 def torn(id: int, raw: bytes) -> Draft:
-    """An update that is no JSON."""
+    """The unreadable draft for an update that is not valid JSON."""
     return Draft(Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is no JSON that can be read"))
 
 
 # ---------------------------------------------------------------- messages
 
 
-def _message(told: Json, us: Us, moved: Mapping[int, int]) -> list[Draft | Move]:
+def _message(told: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | Move]:
     chat = int(told["chat"]["id"])
     if new := told.get("migrate_to_chat_id"):
         return [Move(chat, int(new))]
@@ -106,8 +106,8 @@ def _message(told: Json, us: Us, moved: Mapping[int, int]) -> list[Draft | Move]
     return [Draft(replace(what, mentioned=what.mentioned or mentioned, of=_reply(told)), files)]
 
 
-def _edit(told: Json, us: Us, moved: Mapping[int, int]) -> list[Draft | Move]:
-    """A version is told by its second, and by its content: two may be of one second."""
+def _edit(told: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | Move]:
+    """An edit. Its version is the time in seconds plus a hash of the content: two edits may share a second."""
     if told.keys() & SERVICE or "location" in told or (told.get("from") or {}).get("id") == us.id:
         return []  # a live location is edited every few seconds
     chat = int(told["chat"]["id"])
@@ -121,7 +121,7 @@ def _edit(told: Json, us: Us, moved: Mapping[int, int]) -> list[Draft | Move]:
     return [Draft(replace(what, of=id, at=at, mentioned=what.mentioned or mentioned))]
 
 
-def _incoming(kind: Any, key: str, told: Json, text: str, us: Us, moved: Mapping[int, int]) -> Incoming:
+def _incoming(kind: Any, key: str, told: Json, text: str, us: BotIdentity, moved: Mapping[int, int]) -> Incoming:
     chat = told["chat"]
     return Incoming(
         kind,
@@ -137,8 +137,8 @@ def _incoming(kind: Any, key: str, told: Json, text: str, us: Us, moved: Mapping
     )
 
 
-def _text(told: Json, us: Us, files: bool) -> tuple[str, bool]:
-    """What is written, with what else the message is, in words."""
+def _text(told: Json, us: BotIdentity, files: bool) -> tuple[str, bool]:
+    """(text, whether it mentions us): the message's text or caption, with a description of its other content."""
     text, mentioned = "", False
     for field, marks in (("text", "entities"), ("caption", "caption_entities")):
         if field in told:
@@ -150,12 +150,12 @@ def _text(told: Json, us: Us, files: bool) -> tuple[str, bool]:
 
 
 def _whole(text: str) -> str:
-    """Without halves of surrogate pairs; the length stays, so that entities still fit."""
+    """Replace unpaired surrogates one by one, so that the entities' offsets stay valid."""
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
 def _place(told: Json, moved: Mapping[int, int]) -> Place:
-    """Where it was said. `message_thread_id` names a topic only with `is_topic_message`: replies have it, too."""
+    """The chat or topic. `message_thread_id` names a topic only with `is_topic_message`; other replies have it, too."""
     topic = told.get("message_thread_id") if told.get("is_topic_message") else None
     return Place(first(moved, int(told["chat"]["id"])), None if topic is None else int(topic))
 
@@ -167,18 +167,18 @@ def _title(told: Json) -> str:
 
 
 def _sender(told: Json) -> Person:
-    """Who wrote. An anonymous administrator is the group itself; who writes as a channel is that channel."""
+    """The author. For an anonymous administrator it is the group; for someone who posts as a channel, the channel."""
     user, chat = told.get("from") or {}, told.get("sender_chat")
     if chat:
         name = " ".join(str(part) for part in (chat.get("title"), told.get("author_signature")) if part)
         return Person(str(chat["id"]), name, bot=user.get("id") == TELEGRAM)
-    if not user:  # a channel that tells no more
+    if not user:  # a channel post without an author
         return Person(str(told["chat"]["id"]), str(told["chat"].get("title") or ""))
     return person(user)
 
 
 def person(user: Json) -> Person:
-    """An account."""
+    """The person for a Telegram user."""
     name = " ".join(str(user[part]) for part in ("first_name", "last_name") if user.get(part))
     return Person(str(user["id"]), _whole(name or str(user.get("username") or "")), bool(user.get("is_bot")))
 
@@ -187,7 +187,8 @@ def person(user: Json) -> Person:
 
 
 def _reply(told: Json) -> str | None:
-    """The message that it replies to. What stands at the head of a topic is no reply."""
+    """The id of the message that is replied to, or None. Messages in a topic formally reply to its first message; that
+    does not count."""
     to = _replied(told)
     return message_id(int(told["chat"]["id"]), int(to["message_id"])) if to else None
 
@@ -201,12 +202,12 @@ def _replied(told: Json) -> Json | None:
     return to
 
 
-def _replies_to_us(told: Json, us: Us) -> bool:
+def _replies_to_us(told: Json, us: BotIdentity) -> bool:
     return ((_replied(told) or {}).get("from") or {}).get("id") == us.id
 
 
 def _data(told: Json) -> Json:
-    """What the record keeps of it beside: see docs/telegram.md."""
+    """Additional data of the event: album, forward, reply, via (docs/telegram.md)."""
     data: Json = {"chat": told["chat"]["type"]}
     if told.get("media_group_id"):
         data["album"] = str(told["media_group_id"])
@@ -224,7 +225,7 @@ def _data(told: Json) -> Json:
 
 
 def _origin(origin: Json) -> str:
-    """Who wrote what was forwarded."""
+    """The name of a forwarded message's original author."""
     if user := origin.get("sender_user"):
         return person(user).name
     chat = origin.get("sender_chat") or origin.get("chat") or {}
@@ -235,7 +236,7 @@ def _origin(origin: Json) -> str:
 
 
 def _reactions(told: Json, update: int, moved: Mapping[int, int]) -> Sequence[Draft]:
-    """What is new, and what is gone, compared with before."""
+    """One event for each reaction that was set or removed, compared with the previous ones."""
     chat = int(told["chat"]["id"])
     id = message_id(chat, int(told["message_id"]))
     old, new = ([_emoji(each) for each in told.get(name) or ()] for name in ("old_reaction", "new_reaction"))

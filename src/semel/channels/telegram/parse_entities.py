@@ -1,4 +1,4 @@
-"""What a person wrote, read: its entities as Markdown where they carry meaning, and whether it names us."""
+"""Read a message's text with its entities: as Markdown where they carry meaning, and whether it mentions us."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _COMMAND = re.compile(r"/(\w+)@(\w+)")
 
 
 @dataclass(frozen=True)
-class Us:
-    """The bot, as getMe told."""
+class BotIdentity:
+    """Our bot's id and user name, from getMe."""
 
     id: int
     username: str  # without the @
@@ -21,7 +21,7 @@ class Us:
 
 @dataclass(frozen=True)
 class Span:
-    """One entity, in code points of the text."""
+    """One entity, with its start and end in code points of the text."""
 
     lo: int
     hi: int
@@ -30,7 +30,7 @@ class Span:
 
 
 def spans(text: str, entities: Sequence[Any]) -> list[Span]:
-    """Telegram counts in UTF-16 units. What lies outside of the text is left out."""
+    """The entities, converted from UTF-16 units to code points and sorted. Those outside of the text are left out."""
     raw = text.encode("utf-16-le", "surrogatepass")
     found = []
     for each in entities:
@@ -42,8 +42,8 @@ def spans(text: str, entities: Sequence[Any]) -> list[Span]:
     return sorted(found, key=lambda span: (span.lo, -span.hi))
 
 
-def names(span: Span, text: str, us: Us) -> bool:
-    """Whether this entity means us: our name, or a command with our name. A command alone may be another bot's."""
+def names(span: Span, text: str, us: BotIdentity) -> bool:
+    """Whether this entity mentions us: our name, or a command with our name. A bare command may be for another bot."""
     shown = text[span.lo : span.hi].lower()
     if span.kind == "mention":
         return shown == f"@{us.username.lower()}"
@@ -54,11 +54,11 @@ def names(span: Span, text: str, us: Us) -> bool:
     return False
 
 
-def read(text: str, entities: Sequence[Any], us: Us) -> tuple[str, bool]:
-    """The text as it is heard, and whether it names us.
+def read(text: str, entities: Sequence[Any], us: BotIdentity) -> tuple[str, bool]:
+    """(the text for the agent, whether it mentions us).
 
-    Code, links over words and struck words become Markdown: without it they would mean something else. A mention of us
-    at the beginning and `@us` behind a command are taken away, unless nothing else is there.
+    Code, text links and struck text become Markdown, because plain text would change their meaning. A mention of us at
+    the beginning is removed unless nothing else is left, and so is our name after a command.
     """
     found = spans(text, entities)
     mentioned = any(names(span, text, us) for span in found)
@@ -70,8 +70,8 @@ def read(text: str, entities: Sequence[Any], us: Us) -> tuple[str, bool]:
     return shown, mentioned
 
 
-def _beginning(text: str, found: Sequence[Span], us: Us) -> int:
-    """Where the text begins behind a mention of us."""
+def _beginning(text: str, found: Sequence[Span], us: BotIdentity) -> int:
+    """The index where the text starts after a leading mention of us; 0 without one."""
     if not found or text[: found[0].lo].strip() or found[0].kind not in ("mention", "text_mention"):
         return 0
     if not names(found[0], text, us):
@@ -82,8 +82,8 @@ def _beginning(text: str, found: Sequence[Span], us: Us) -> int:
 
 
 def _markdown(text: str, found: Sequence[Span], start: int) -> str:
-    """The text from `start` on, with the signs of Markdown where an entity begins and ends."""
-    signs: list[tuple[int, int, int, str]] = []  # where, ends before beginnings, the inner first to end, the sign
+    """The text from `start` on, with Markdown delimiters inserted where entities begin and end."""
+    signs: list[tuple[int, int, int, str]] = []  # (position, ends before starts, inner ends first, delimiter)
     for n, span in enumerate(found):
         if span.lo < start or span.hi <= span.lo:
             continue

@@ -1,15 +1,15 @@
-"""What Telegram's answer to a part means: a receipt, not now, no, or nobody knows.
+"""Classify Telegram's answer to a part: a receipt, `NotSent`, `Rejected` or `Unknown` (Law 7).
 
-| answer | taken as |
+| answer | meaning |
 |---|---|
 | ok | sent |
-| 429 | not now, for `retry_after` seconds |
-| 401, 404 | not now: the token does not count; it may be mended |
-| 400 with `migrate_to_chat_id` | not now: the next attempt goes to the new chat; no, for a message in the old one |
-| 400 about the formatting, or the kind of file | not now: the next attempt goes without it |
-| edit: "is not modified"; delete: "not found" | so already: sent |
-| other 4xx, redirects | no |
-| 5xx, 408, an answer that cannot be read | nobody knows |
+| 429 | `NotSent`, for `retry_after` seconds |
+| 401, 404 | `NotSent`: the token is refused; it may be corrected |
+| 400 with `migrate_to_chat_id` | `NotSent`: the next attempt goes to the new chat; `Rejected` for a change in the old |
+| 400 about the formatting, or the kind of file | `NotSent`: the next attempt goes without it |
+| edit: "is not modified"; delete: "not found" | sent: it is so already |
+| other 4xx, redirects | `Rejected` |
+| 5xx, 408, an answer that cannot be read | `Unknown` |
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _KIND = ("photo_", "image_process", "photo_save", "video_", "voice_messages_forb
 
 
 class Plain(Exception):
-    """Telegram took nothing: it refuses the formatting, or this kind of file. Without them it may."""
+    """Telegram refused the formatting or the kind of file; nothing was sent. Sending it plainly may succeed."""
 
 
 class Moved(Exception):
-    """Telegram took nothing: this group has another id now."""
+    """The group has a new id, `chat`; nothing was sent."""
 
     def __init__(self, chat: int) -> None:
         super().__init__(f"the group moved to {chat}")
@@ -38,11 +38,12 @@ class Moved(Exception):
 
 
 class Caption(Exception):
-    """Nothing was edited: the message is a file, and its text a caption."""
+    """The message to edit is a file, whose text is a caption; nothing was edited."""
 
 
 def receipt_of(op: Op, reply: Reply) -> Receipt:
-    """The receipt. Raises NotSent, Rejected, Unknown; Plain, Moved and Caption, where another call may do."""
+    """The receipt for an answer. Raises NotSent, Rejected or Unknown, or Plain, Moved or Caption if another call may
+    succeed."""
     if reply.ok:
         return _receipt(op, reply)
     if reply.status == 429:
@@ -55,7 +56,7 @@ def receipt_of(op: Op, reply: Reply) -> Receipt:
 
 
 def _unclear(reply: Reply) -> None:
-    """Raises Unknown; NotSent for a no whose reason broke off; Rejected for the page of something before Telegram."""
+    """Raises Unknown, or NotSent for a refusal whose text broke off, or Rejected for the error page of a proxy."""
     if not reply.whole and 400 <= reply.status < 500 and reply.status != 408:
         raise NotSent(f"HTTP {reply.status}, and the answer broke off")
     if not reply.read and 300 <= reply.status < 500 and reply.status != 408:
@@ -69,7 +70,7 @@ def _receipt(op: Op, reply: Reply) -> Receipt:
         return Receipt(op.target or op.key)
     try:
         return Receipt(message_id(int(result["chat"]["id"]), int(result["message_id"])))
-    except (TypeError, KeyError, ValueError, OverflowError):  # of an id that JSON calls 1e999
+    except (TypeError, KeyError, ValueError, OverflowError):  # OverflowError: an id like 1e999
         raise Unknown("Telegram's answer names no message") from None
 
 
@@ -94,7 +95,7 @@ def _refused(op: Op, reply: Reply) -> Receipt:
 
 
 def _plainly(reply: Reply) -> str:
-    """Its own words, and what to do, where that is not plain."""
+    """Telegram's description of a refusal, with a hint what to do if that is not obvious."""
     said = reply.said
     for sign, help in (
         ("bot was blocked", "this person blocked the bot; they must unblock it"),

@@ -1,8 +1,8 @@
 """Receive updates by long polling (getUpdates, held open).
 
-What one answer holds is put with the offset behind it in one transaction; only the next request, with that offset,
-confirms it to Telegram (Law 1). A second program that polls with the same token, a webhook, or the token of another
-bot ends the receiver with words that say what to do.
+The updates of an answer and the offset after them are put in one transaction. Telegram regards them as confirmed only
+by the next request, which carries that offset (Law 1). If another program polls with the same token, a webhook is set,
+or the token belongs to another bot, the receiver ends with a message that says what to do.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from semel.channels.telegram.address import Cursor
 from semel.channels.telegram.downloads import Fetcher
 from semel.channels.telegram.parse import ALLOWED, Draft, Move, heard, torn
-from semel.channels.telegram.parse_entities import Us
+from semel.channels.telegram.parse_entities import BotIdentity
 from semel.channels.telegram.receipts import TOKEN
 from semel.channels.telegram.topic_memory import Topics
-from semel.channels.telegram.transport import NEWS, Api, Reply
+from semel.channels.telegram.transport import MAX_UPDATES_BYTES, Api, Reply
 from semel.gateway.ports import Denied, Inbox, NotSent, Offline, Unknown
 
 Json = dict[str, Any]
 UPDATES_PER_REQUEST = 100
 POLL_INTERVAL_S = 1.0
-"""Seconds between two requests for news where there is none."""
+"""Minimum seconds between two requests while there are no updates."""
 CONFLICT_WINDOW_S = 60.0
-"""Seconds: a second poller that ends ours twice within them is no accident."""
+"""If another poller ends our request twice within these seconds, it is permanent and not a single manual call."""
 _ID = re.compile(rb'"update_id"\s*:\s*(\d{1,18})')
 _CONFLICT = (
     "another program asks Telegram for this bot's messages: stop it (a second gateway?), or make a bot of your own "
@@ -67,9 +67,9 @@ class Receiver:
         self._topics = topics
         self._clock = clock
         self._conflict: float | None = None
-        """When another poller ended ours last."""
+        """Time of the last conflict with another poller, by `clock`."""
         self.another_bot: str | None = None
-        """Why nothing is sent or received as this bot."""
+        """Why the channel is blocked: the token belongs to another bot than the cursor. `None` if it is not blocked."""
 
     def __repr__(self) -> str:
         return f"<Receiver of {self._name} at {self._api.host}>"
@@ -77,7 +77,7 @@ class Receiver:
     async def run(self, inbox: Inbox) -> None:
         """See `semel.gateway.ports.Channel.run`."""
         me = await self._ask("getMe", {})
-        us = Us(int(me["id"]), str(me.get("username") or ""))
+        us = BotIdentity(int(me["id"]), str(me.get("username") or ""))
         text = await inbox.cursor()
         if text is None:
             cursor = await self._present()
@@ -96,12 +96,14 @@ class Receiver:
             elif not online:
                 online = True
                 inbox.online()
-            else:  # whoever answers at once is not asked at once again
+            else:  # a server that answers at once must not cause a busy loop
                 await asyncio.sleep(max(0.0, POLL_INTERVAL_S - (self._clock() - asked)))
 
-    def _is_ours(self, cursor: Cursor, us: Us) -> None:
-        """Each bot numbers its chats' messages by itself: what another one hears would be taken for what was heard
-        before. Raises Denied."""
+    def _is_ours(self, cursor: Cursor, us: BotIdentity) -> None:
+        """Check that the cursor belongs to this bot. Raises Denied.
+
+        Message numbers are per bot, so messages of another bot would be taken for duplicates of earlier ones.
+        """
         another = cursor.bot is not None and cursor.bot != us.id
         self.another_bot = _ANOTHER.format(f"@{us.username}", self._name) if another else None
         if self.another_bot is not None:
@@ -109,13 +111,13 @@ class Receiver:
         cursor.bot = us.id
 
     async def _present(self) -> Cursor:
-        """The first time: what was written before is not heard. Telegram forgets all but the last update, which is
-        behind the cursor, too."""
+        """The cursor for a first run, after all pending updates: earlier messages are not reported."""
         last = await self._ask("getUpdates", {"offset": -1, "limit": 1, "timeout": 0, "allowed_updates": ALLOWED})
         return Cursor(int(last[-1]["update_id"]) + 1 if last else 0)
 
     async def _news(self, offset: int, wait: float) -> list[Json | bytes]:
-        """Updates from this offset on: all before it are confirmed. One that is no JSON comes as its bytes."""
+        """The updates from this offset on; the request confirms all earlier ones. An update that is not valid JSON is
+        returned as bytes."""
         params = {"offset": offset, "limit": UPDATES_PER_REQUEST, "timeout": int(wait), "allowed_updates": ALLOWED}
         reply = await self._reply("getUpdates", params, wait)
         if reply.read:
@@ -129,10 +131,11 @@ class Receiver:
             raise Offline(f"{self._api.host} answers with something that is not the Bot API: check the setting `api`")
         return [reply.raw]
 
-    async def _put(self, updates: Sequence[Json | bytes], us: Us, inbox: Inbox, cursor: Cursor) -> None:
-        """Put what was told, and the offset behind it; what has no files does not wait for what has."""
+    async def _put(self, updates: Sequence[Json | bytes], us: BotIdentity, inbox: Inbox, cursor: Cursor) -> None:
+        """Put the updates and the offset after them. Updates before the first one with files are put at once, without
+        waiting for downloads."""
         drafts: list[Draft] = []
-        plain = True  # so far without files
+        plain = True  # no files so far
         for update in updates:
             found, id = self._read(update, us)
             if plain and drafts and any(draft.files for draft in found):
@@ -140,13 +143,13 @@ class Receiver:
                 drafts = []
             plain = plain and not any(draft.files for draft in found)
             drafts += found
-            # As Telegram counts, also where ids begin anew, lower. Drafts up to here are put before this is committed.
+            # Follows Telegram's numbering even if it restarts lower. All drafts so far are committed with this offset.
             cursor.offset = id + 1
             cursor.moved = dict(self._moved)
         await inbox.put(await self._fetcher.complete(drafts, inbox), cursor.text())
 
-    def _read(self, update: Json | bytes, us: Us) -> tuple[list[Draft], int]:
-        """What an update tells, and its id."""
+    def _read(self, update: Json | bytes, us: BotIdentity) -> tuple[list[Draft], int]:
+        """Parse one update: (its drafts, its id)."""
         if isinstance(update, bytes):
             found = _ID.search(update)
             id = int(found[1]) if found is not None else 0
@@ -162,7 +165,7 @@ class Receiver:
         return drafts, int(update["update_id"])
 
     def _stands(self, told: Any) -> None:
-        """How the bot stands in a chat has changed: nobody said anything, so it is told in the log alone."""
+        """Log a change of the bot's membership in a chat; it is not a message."""
         try:
             status, chat = told["new_chat_member"]["status"], told["chat"]["id"]
         except (TypeError, KeyError):
@@ -177,9 +180,9 @@ class Receiver:
         return reply.result
 
     async def _reply(self, method: str, params: Json, wait: float) -> Reply:
-        """An answer that is no error; `read` may be false. Raises Offline, Denied."""
+        """Make a call and return its answer, a success or an unreadable 200 (not `read`). Raises Offline, Denied."""
         try:
-            reply = await self._api.call(method, params, patience=wait, most=NEWS)
+            reply = await self._api.call(method, params, patience=wait, most=MAX_UPDATES_BYTES)
         except (NotSent, Unknown) as lost:
             raise Offline(str(lost)) from None
         if reply.ok or (reply.status == 200 and not reply.read):
@@ -196,13 +199,13 @@ class Receiver:
         if "webhook" in reply.said.lower():
             return Denied(_WEBHOOK)
         before, self._conflict = self._conflict, self._clock()
-        if before is None or self._conflict - before > CONFLICT_WINDOW_S:  # somebody looked once, by hand
+        if before is None or self._conflict - before > CONFLICT_WINDOW_S:  # a single call, perhaps by hand
             return Offline(_CONFLICT)
         return Denied(_CONFLICT)
 
 
 def _checked(reply: Reply) -> Sequence[Json]:
-    """The updates of an answer. Raises Offline for what is none."""
+    """The updates of an answer. Raises Offline if the result is malformed."""
     found = reply.result
     if not isinstance(found, list) or not all(
         isinstance(u, dict) and isinstance(u.get("update_id"), int) for u in found

@@ -1,6 +1,6 @@
-"""Markdown as Telegram shows it: a plain text and entities over it. No markup language, so nothing needs escaping.
+"""Render Markdown for Telegram: a plain text, and entities that format it. Without markup, nothing needs escaping.
 
-| Markdown | there |
+| Markdown | on Telegram |
 |---|---|
 | bold, italic, struck, code, links, quotes | the same |
 | code fences | a block, with its language |
@@ -18,8 +18,8 @@ from typing import Any
 
 from markdown_it.token import Token
 
-from semel.channels.markdown import MOST, parse
-from semel.channels.telegram.formatted_text import Runs, utf16
+from semel.channels.markdown import MAX_FORMATTED_CHARS, parse
+from semel.channels.telegram.formatted_text import FormattedText, utf16
 from semel.channels.telegram.table import drawn
 from semel.text.visible import visible, visible_within
 from semel.text.wellformed import scrub
@@ -32,15 +32,15 @@ _STYLES = {"strong": "bold", "em": "italic", "s": "strikethrough"}
 
 
 def render(text: str, most: int) -> tuple[str, list[Json]]:
-    """The text and its entities, at most `most` UTF-16 units; what is longer so than as written stays as written.
+    """The text and its entities, at most `most` UTF-16 units. If the rendered text is longer, it stays as written.
 
-    The same for the same text, always.
+    Deterministic: the same text always gives the same result.
     """
     plain = as_written(text, most)
-    if len(text) > MOST:
+    if len(text) > MAX_FORMATTED_CHARS:
         return plain, []
     try:
-        runs = Runs()
+        runs = FormattedText()
         _Blocks(runs).walk(parse(visible(scrub(text))))
         shown, entities = runs.result()
     except RecursionError:
@@ -51,19 +51,19 @@ def render(text: str, most: int) -> tuple[str, list[Json]]:
 
 
 def as_written(text: str, most: int) -> str:
-    """Without formatting. What nobody could see stands there as something to see, within the limit."""
+    """The text without formatting. Invisible characters are made visible if the limit `most` allows it."""
     text = scrub(text.strip())
     return visible_within(text, utf16(visible(text)) <= most)
 
 
 class _Blocks:
-    """Writes block tokens. Blocks are one line apart where the source has no blank line between them, else two."""
+    """Writes block tokens. As in the source, blocks are separated by a blank line or only by a line break."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: FormattedText) -> None:
         self._runs = runs
-        self._line = 0  # of the source: behind the last block written
-        self._first = ""  # what stands before the next block: a list's bullet
-        self._depth = 0  # of lists
+        self._line = 0  # source line after the last block written
+        self._first = ""  # prefix of the next block: a list item's bullet or number
+        self._depth = 0  # nesting depth of lists
 
     def walk(self, tokens: Sequence[Token]) -> None:
         at = 0
@@ -93,7 +93,7 @@ class _Blocks:
                 self._leaf(token, lambda: self._runs.write(token.content))
 
     def _leaf(self, token: Token, write: Callable[[], None], block: bool = False) -> None:
-        """`block`: it stands on lines of its own, which are not indented."""
+        """Write one block. `block`: it needs separate lines without indentation, as code and tables do."""
         start, end = token.map or (self._line, self._line)
         if self._runs:
             self._runs.between("\n" if start <= self._line else "\n\n")
@@ -124,7 +124,7 @@ class _Blocks:
             _inline(self._runs, children)
 
     def _code(self, token: Token) -> None:
-        if not token.content.strip():  # a fence around nothing: what was meant is what was written
+        if not token.content.strip():  # an empty fence is shown as it was written
             self._runs.write(token.markup + token.info)
             return
         language = token.info.split()[:1]
@@ -143,7 +143,7 @@ class _Blocks:
 
 
 def _end(tokens: Sequence[Token], at: int) -> int:
-    """Where the block that opens at `at` closes; a block of one token closes where it opens."""
+    """The index of the token that closes the block opened at `at`; `at` itself for a block of one token."""
     depth = 0
     for end in range(at, len(tokens)):
         depth += tokens[end].nesting
@@ -152,7 +152,7 @@ def _end(tokens: Sequence[Token], at: int) -> int:
     return len(tokens) - 1
 
 
-def _inline(runs: Runs, children: Sequence[Token]) -> None:
+def _inline(runs: FormattedText, children: Sequence[Token]) -> None:
     at = 0
     while at < len(children):
         token, end = children[at], at
@@ -162,7 +162,7 @@ def _inline(runs: Runs, children: Sequence[Token]) -> None:
         at = end + 1
 
 
-def _piece(runs: Runs, token: Token, inside: Sequence[Token]) -> None:
+def _piece(runs: FormattedText, token: Token, inside: Sequence[Token]) -> None:
     match token.type:
         case "softbreak" | "hardbreak":
             runs.write("\n")
@@ -182,8 +182,9 @@ def _piece(runs: Runs, token: Token, inside: Sequence[Token]) -> None:
             runs.write(token.content)
 
 
-def _link(runs: Runs, url: str, inside: Sequence[Token]) -> None:
-    """A link over its text. One that shows its own address needs none; one that Telegram knows not is spelled."""
+def _link(runs: FormattedText, url: str, inside: Sequence[Token]) -> None:
+    """Write a link as an entity over its text. A link that shows its address stays text; an address with a scheme that
+    Telegram does not link is written out after the text."""
     shown = _flat(inside)
     if not shown.strip():
         runs.write(url)
@@ -198,7 +199,7 @@ def _link(runs: Runs, url: str, inside: Sequence[Token]) -> None:
 
 
 def _flat(children: Sequence[Token], spelled: bool = False) -> str:
-    """Inline tokens without their styles; `spelled`: with the addresses of links."""
-    runs = Runs(spelled)
+    """The text of inline tokens without styles; with `spelled`, the addresses of links are written out."""
+    runs = FormattedText(spelled)
     _inline(runs, children)
     return runs.result()[0]

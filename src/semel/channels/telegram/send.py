@@ -1,4 +1,4 @@
-"""One part as one call of the Bot API."""
+"""Build the Bot API call that sends a part."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from semel.channels.telegram.allowed_reactions import EMOJI, reaction
 from semel.channels.telegram.formatted_text import utf16
 from semel.channels.telegram.render import as_written, render
 from semel.channels.telegram.transport import Upload
-from semel.channels.words import REPEAT
+from semel.channels.words import REPEAT_PREFIX
 from semel.gateway.ports import Op, Rejected
 
 Json = dict[str, Any]
-"""Before what is sent again on purpose."""
+"""A JSON object."""
 TEXT = 4096
-"""UTF-16 units of a text."""
+"""Maximum length of a text in UTF-16 units."""
 CAPTION = 1024
 PHOTO = 10_000_000
-"""Bytes of a photo; a larger picture goes as a document."""
+"""Maximum size of a photo in bytes; a larger picture is sent as a document."""
 _KINDS = {
     "image/jpeg": "photo",
     "image/png": "photo",
@@ -36,7 +36,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Call:
-    """A method and what it is given; `file`: the kind of file that goes with it."""
+    """A method of the Bot API and its parameters. `file`: the name of the file's parameter, if there is a file."""
 
     method: str
     params: Json
@@ -44,7 +44,10 @@ class Call:
 
 
 def call_of(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) -> Call:
-    """`plain`: Telegram refused it with its formatting, or as the kind of file it is. Raises Rejected."""
+    """The call for a part. Raises Rejected.
+
+    `plain`: send it without formatting and as a document, because Telegram refused the formatting or the kind of file.
+    """
     try:
         where = place(op.address)
     except ValueError as bad:
@@ -89,7 +92,7 @@ def _file(op: Op, where: Place, moved: Mapping[int, int], plain: bool) -> Call:
 
 
 def kind_of(op: Op) -> str:
-    """As what Telegram shows a file: photo, audio, voice, video or document."""
+    """The kind under which a file is sent: photo, audio, voice, video or document."""
     mime = op.mime or mimetypes.guess_type(op.name or "")[0] or ""
     kind = _KINDS.get(mime.partition(";")[0].strip().lower(), "document")
     if kind == "photo" and op.file is not None and op.file.exists() and op.file.stat().st_size > PHOTO:
@@ -108,7 +111,7 @@ def _edit(op: Op, where: Place, moved: Mapping[int, int], plain: bool, previews:
 
 
 def caption_instead(call: Call) -> Call:
-    """The same edit, of a message that is a file."""
+    """The same edit as a change of the caption, for a message that is a file. Raises Rejected if it is too long."""
     names = {"text": "caption", "entities": "caption_entities"}
     params = {names.get(k, k): v for k, v in call.params.items() if k != "link_preview_options"}
     if utf16(str(params["caption"])) > CAPTION:
@@ -127,8 +130,8 @@ def _react(op: Op, moved: Mapping[int, int]) -> Call:
 
 
 def _rendered(op: Op, most: int, plain: bool) -> tuple[str, list[Json]]:
-    """What is shown, and the entities over it. The sign of a repeat stands before it: it is no part of its Markdown."""
-    ahead = REPEAT if op.marked else ""
+    """The text to send, and its entities. The prefix of a repeat is put before the rendered Markdown."""
+    ahead = REPEAT_PREFIX if op.marked else ""
     text, entities = (as_written(op.text, most), []) if plain else render(op.text, most - len(ahead))
     if not text:
         return "", []
@@ -136,7 +139,7 @@ def _rendered(op: Op, most: int, plain: bool) -> tuple[str, list[Json]]:
 
 
 def _there(op: Op, where: Place, moved: Mapping[int, int]) -> Json:
-    """Chat, topic, and in groups the message that this answers."""
+    """The parameters for the chat, the topic and, in groups, the answered message."""
     params: Json = {"chat_id": now(moved, where.chat)}
     if where.topic is not None:
         params["message_thread_id"] = where.topic
@@ -159,7 +162,7 @@ def _target(op: Op, moved: Mapping[int, int]) -> Json:
 
 
 def uploaded(op: Op, kind: str, content: bytes) -> Upload:
-    """The file of a call."""
+    """The file of a call, as an upload."""
     name = op.name or (op.file.name if op.file is not None else "") or "file"
     mime = op.mime or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Upload(kind, name, mime, content)

@@ -9,21 +9,21 @@ import httpx2
 
 API = "https://api.telegram.org"
 LONGEST = 50.0
-"""Seconds for which Telegram holds a poll open at most."""
+"""Maximum seconds for which Telegram holds a poll open."""
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 
 
 @dataclass(frozen=True)
 class TelegramSettings:
-    """Times are seconds."""
+    """One Telegram bot. Times are seconds."""
 
-    token: str = field(repr=False)  # what BotFather gave: 123456:AA...
+    token: str = field(repr=False)  # the token from BotFather: 123456:AA...
     api: str = API  # or a Bot API server of one's own
-    poll: float = LONGEST  # how long a request for news is held open
+    poll: float = LONGEST  # how long a request for updates is held open
     timeout: float = 30.0  # for an answer, once connected
-    pace: float = 1.0  # least time between two messages to one chat
-    previews: bool = False  # whether links show a preview of where they lead
-    fetch: bool = True  # whether files that people send are fetched
+    pace: float = 1.0  # minimum time between two messages to one chat
+    previews: bool = False  # whether links show a preview
+    fetch: bool = True  # whether files that people send are downloaded
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
@@ -46,5 +46,5 @@ class TelegramSettings:
 
     @property
     def account(self) -> str:
-        """Which bot it is: its id stands at the head of the token."""
+        """The bot's id, which is the beginning of the token, and the API host."""
         return f"bot {self.token.partition(':')[0]} at {httpx2.URL(self.api).host}"

@@ -1,4 +1,4 @@
-"""A table as text with its columns in line, for a block of one width of letters."""
+"""Draw a table as text with aligned columns, for a monospaced block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ GAP = "  "
 
 
 def drawn(rows: Sequence[Sequence[str]]) -> str:
-    """The first row is the head. Columns are as wide as their widest cell."""
+    """The table as text. The first row is the head; a rule separates it from the rest."""
     count = max((len(row) for row in rows), default=0)
     whole = [[*(" ".join(cell.split()) for cell in row), *[""] * (count - len(row))] for row in rows]
     widths = [max(width(row[n]) for row in whole) for n in range(count)]
@@ -21,7 +21,7 @@ def drawn(rows: Sequence[Sequence[str]]) -> str:
 
 
 def width(text: str) -> int:
-    """Columns on a screen: East Asian wide letters and emoji take two, marks none."""
+    """The width of a text in screen columns: East Asian wide letters and emoji take two, combining marks none."""
     return sum(
         0 if unicodedata.combining(char) or char in "\u200d\ufe0f" else 1 + (unicodedata.east_asian_width(char) in "WF")
         for char in text

@@ -1,4 +1,4 @@
-"""In which topic the last messages were: a reaction is told with its message alone, and belongs to that topic."""
+"""Remember the topics of recent messages. Telegram reports a reaction without its topic, only with its message."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from semel.gateway.ports import Incoming
 
-MOST = 10_000
-"""Messages in topics that are remembered, the newest; none beyond a restart."""
+MAX_REMEMBERED_MESSAGES = 10_000
+"""Number of newest messages in topics that are remembered; a restart forgets them."""
 
 
 class Topics:
-    """Addresses of messages in topics, by the message's id."""
+    """The addresses of messages in topics, by message id."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
@@ -20,15 +20,15 @@ class Topics:
         return f"<Topics of {len(self._known)} messages>"
 
     def learn(self, message: str, address: str) -> None:
-        """Where a message is, if that is a topic."""
+        """Remember a message's address if it is in a topic."""
         if ":topic-" in address:
             self._known.pop(message, None)
             self._known[message] = address
-            if len(self._known) > MOST:
+            if len(self._known) > MAX_REMEMBERED_MESSAGES:
                 del self._known[next(iter(self._known))]
 
     def placed(self, what: Incoming) -> Incoming:
-        """A reaction at the address of its message, as far as that is known."""
+        """Give a reaction the address of its message, if known. Other events are remembered and returned unchanged."""
         if what.kind != "reaction":
             self.learn(what.key, what.address)
             return what

@@ -1,6 +1,6 @@
-"""The Bot API, thin: one call is one request, and its answer is told as it came.
+"""A thin client of the Bot API: one call makes one request and returns its answer uninterpreted.
 
-The token stands in every URL: no error, log line or repr holds it.
+Every URL contains the token, so no error, log line or repr may contain a URL.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from urllib.parse import quote
 
 import httpx2
 
-from semel.channels.http import AGENT, CONNECT, Answer, request, retry_after, trust
+from semel.channels.http import AGENT, CONNECT_TIMEOUT_S, Answer, request, retry_after, trust
 from semel.channels.telegram.settings import API, TelegramSettings
 from semel.gateway.ports import Offline
 
 Json = dict[str, Any]
 ANSWER = 64 * 1024
-"""Bytes of an ordinary answer that are read."""
-NEWS = 16 * 1024 * 1024
-"""Bytes of an answer with updates: Telegram's own server stops at 4 MiB, and at one update."""
-LATEST = 10.0**9
-"""Seconds: whoever asks for a longer wait asks for none that can be waited (JSON has 1e999, too)."""
+"""Maximum bytes that are read of an ordinary answer."""
+MAX_UPDATES_BYTES = 16 * 1024 * 1024
+"""Maximum bytes of an answer with updates. Telegram's own server sends at most 4 MiB, or a single larger update."""
+MAX_RETRY_AFTER_S = 10.0**9
+"""Maximum seconds of a `retry_after`; larger values (even 1e999 is valid JSON) are ignored."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file of a call: the name of its parameter, and what it is."""
+    """A file to upload with a call; `param` is the name of its parameter."""
 
     param: str
     name: str
@@ -40,33 +40,33 @@ class Upload:
 
 @dataclass(frozen=True)
 class Reply:
-    """What was answered: `result` where it went well, else what Telegram says about it."""
+    """An answer: `result` on success, else Telegram's description of the error in `said`."""
 
     status: int
     result: Any = None
     said: str = ""  # Telegram's description of the error
     parameters: Mapping[str, Any] = field(default_factory=dict)
     read: bool = True  # the body is an answer of the Bot API
-    whole: bool = True  # the body did not break off
+    whole: bool = True  # the body is complete
     raw: bytes = field(default=b"", repr=False)
-    header: float | None = None  # seconds of a Retry-After: Telegram's own are in its body, a proxy's are here
+    header: float | None = None  # seconds of a Retry-After header (of a proxy: Telegram's own are in the body)
 
     @property
     def ok(self) -> bool:
-        """It went well, and the result is here."""
+        """Whether the call succeeded and its result was read."""
         return self.status == 200 and self.read and not self.said
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds to wait, where Telegram, or what stands before it, asks for it."""
+        """Seconds to wait as Telegram or a proxy before it asks for, or None."""
         value = self.parameters.get("retry_after")
         if not isinstance(value, int | float) or isinstance(value, bool):
             return self.header
-        return float(value) if 0 <= value < LATEST else self.header
+        return float(value) if 0 <= value < MAX_RETRY_AFTER_S else self.header
 
 
 class Api:
-    """Calls of one bot."""
+    """The Bot API for one bot."""
 
     def __init__(self, settings: TelegramSettings) -> None:
         self._url = f"{settings.api}/bot{settings.token}"
@@ -87,7 +87,10 @@ class Api:
         patience: float = 0.0,
         most: int = ANSWER,
     ) -> Reply:
-        """One request. `patience`: seconds to wait for the answer, beyond the time-out. Raises NotSent, Unknown."""
+        """Make one call. Raises NotSent or Unknown.
+
+        `patience`: seconds to wait for the answer in addition to the time-out. `most`: bytes of the answer to read.
+        """
         body, kind = _json(params) if upload is None else _form(params, upload)
         answer = await request(
             "POST",
@@ -102,9 +105,9 @@ class Api:
         return reply if reply.read else replace(reply, whole=_whole(answer))
 
     async def download(self, path: str) -> AsyncGenerator[bytes, None]:
-        """A file's content, by the path that getFile gave. Raises Offline where it breaks off."""
+        """Stream a file by its path from getFile. Raises Offline if the download fails."""
         url = httpx2.URL(f"{self._files}/{quote(path)}")
-        wait = {"connect": CONNECT, "read": self._timeout, "write": self._timeout, "pool": CONNECT}
+        wait = {"connect": CONNECT_TIMEOUT_S, "read": self._timeout, "write": self._timeout, "pool": CONNECT_TIMEOUT_S}
         asked = httpx2.Request("GET", url, headers={"connection": "close"}, extensions={"timeout": wait})
         verify = await asyncio.to_thread(trust) if url.scheme == "https" else False
         try:
@@ -122,7 +125,7 @@ class Api:
 
 
 def reply_of(status: int, body: bytes) -> Reply:
-    """An answer's meaning; a body that is no answer of the Bot API (a proxy's page, half of one) is told as such."""
+    """Parse an answer. `read` is False for a body that is not of the Bot API (a proxy's page, a truncated one)."""
     try:
         given = json.loads(body)
     except (ValueError, RecursionError):
@@ -137,7 +140,7 @@ def reply_of(status: int, body: bytes) -> Reply:
 
 
 def _whole(answer: Answer) -> bool:
-    """Whether all of a body came: as long as it was told to be, or else with its end."""
+    """Whether a body is complete: by its Content-Length, or else by its closing brace."""
     told = answer.headers.get("content-length", "")
     if told.isascii() and told.isdigit():
         return len(answer.body) == int(told)
@@ -149,7 +152,7 @@ def _json(params: Mapping[str, Any]) -> tuple[bytes, str]:
 
 
 def _form(params: Mapping[str, Any], upload: Upload) -> tuple[bytes, str]:
-    """multipart/form-data (RFC 7578); what is no text is JSON inside."""
+    """The parameters and the file as multipart/form-data (RFC 7578); values other than strings are JSON-encoded."""
     border = f"semel-{secrets.token_hex(16)}"
     parts = []
     for name, value in params.items():

@@ -1,22 +1,30 @@
 """The XMPP channel: one account on one server, its chats and its rooms (docs/xmpp.md).
 
-    settings   what `[channels.NAME]` may hold
-    channel    the port: run, send, find, typing
-    hearing    from the archive to the inbox: what a connection does with what it hears
-    session    one connection: it is opened, asks questions, and is closed with all that it started
-    stream     slixmpp, tamed: no reconnecting, no task that outlives the connection
-    archive    XEP-0313: pages, to the last one
-    rooms      XEP-0045: who is there, and which of them we are
-    reading    a stanza as a note of what somebody did
-    notes      from a note to what the inbox takes
-    book       which id a message was written with, and which one it is kept under
-    stanzas    what leaves, as XML
-    styling    Markdown as XEP-0393
-    files      XEP-0363, and files that people link
+    settings          the keys of `[channels.NAME]`
+    channel           the channel port: run, send, find, typing
+    session           one connection: open, send, request and answer, close
+    transport         slixmpp without reconnecting and without tasks that outlive the connection
+    xml, address      helpers for XML and for JIDs
 
-The archive is the truth. A live message only tells that there is something new: the archive is then read from the
-cursor on, and what it says is put, in its order. So a message has one key (its stanza-id), whether it was heard live,
-missed during a restart, or lost by a broken connection.
+    receive           reads archives and live messages, and puts them into the inbox
+    archive           XEP-0313: archives, page by page
+    cursor            the saved position in each archive
+    parse             a stanza as a note: a message, edit, deletion, ...
+    incoming          a note as inbox events, with its references and files resolved
+    message_ids       the ids that senders gave to messages, and the keys they are stored under
+    message_lookup    finds a referenced message by these, or in the archive
+
+    send              sends a part and confirms that it was accepted
+    stanzas           a part as XML
+    render            Markdown as XEP-0393 message styling
+    files             XEP-0363 uploads, and downloads of linked files
+
+    rooms             XEP-0045: the occupants of a room, and our own place among them
+    room_membership   joining rooms and staying in them
+
+Design: the server's archive is the source of messages. A live message only signals that there is something new; then
+the archive is read from the cursor on, and its messages are put in its order. So a message has the same key (its
+stanza-id) whether it arrived live, during a restart or while the connection was broken.
 """
 
 from semel.channels.xmpp.channel import XmppChannel

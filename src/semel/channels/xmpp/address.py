@@ -1,6 +1,6 @@
-"""Addresses (RFC 7622), as far as they are compared here: `local@domain/resource`.
+"""XMPP addresses (RFC 7622): `local@domain/resource`.
 
-A server gives them in their normal form; only what people write in the configuration is put into it here.
+Addresses from a server are already in normal form; only those from the configuration are normalized here.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _DOMAIN = re.compile(r"[^\s/@\x00-\x1f\x7f\"&'<>]{1,1023}")
 
 
 def bare(jid: str) -> str:
-    """Without its resource."""
+    """The address without its resource."""
     return jid.partition("/")[0]
 
 
 def resource(jid: str) -> str:
-    """What stands behind the first slash: in a room, the nick."""
+    """The part after the first slash; in a room, this is the nick."""
     return jid.partition("/")[2]
 
 
@@ -31,7 +31,7 @@ def local(jid: str) -> str:
 
 
 def normal(jid: str, what: str) -> str:
-    """A bare address as a person wrote it, in its normal form. Raises ValueError, which names `what`."""
+    """Normalize a bare address from the configuration. Raises ValueError; `what` names the setting in its text."""
     name, at, host = unicodedata.normalize("NFC", jid.strip()).casefold().partition("@")
     if not at or not _LOCAL.fullmatch(name) or not _DOMAIN.fullmatch(host):
         raise ValueError(f"{what} is {jid!r}; it should read like name@example.org")

@@ -1,7 +1,7 @@
-"""Archives (XEP-0313): the account's own and those of rooms, read page by page, to the last one.
+"""Read message archives (XEP-0313), the account's own and those of rooms, page by page to the last one.
 
-A server gives as many messages a page as it likes (Prosody: at most 50, whatever is asked for), so a page is never
-taken for the last one before the server says `complete`.
+A server decides how many messages a page has (Prosody: at most 50, whatever is requested). So only `complete` marks the
+last page, never a short page.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from semel.channels.xmpp.xml import (
 from semel.gateway.ports import Offline
 
 PAGE = 50
-"""Messages that we ask for at once."""
+"""Number of messages that we request per page."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One message of an archive. `at`: when it was archived, seconds since the epoch, by the server's clock."""
+    """One message of an archive. `at`: time of archiving by the server's clock, in seconds since the epoch."""
 
     id: str
     at: float
@@ -43,7 +43,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Page:
-    """Messages, oldest first. `last`: the id behind which the next page begins (a forward one), `first`: before."""
+    """One page of messages, oldest first. `first` and `last` are the ids at which the previous and next pages join."""
 
     items: tuple[Item, ...]
     first: str
@@ -52,11 +52,11 @@ class Page:
 
 
 class NotToTheEnd(Exception):
-    """There is more in the archive than was looked at: what was not found may be there."""
+    """The archive was not read completely, so a message that was not found may still be in it."""
 
 
 class Archive:
-    """One archive: the account's own (`jid` None), or a room's."""
+    """One archive: the account's own if `jid` is None, else that of the room."""
 
     def __init__(self, session: Session, jid: str | None = None) -> None:
         self.session, self.jid = session, jid
@@ -65,14 +65,14 @@ class Archive:
         return f"<Archive of {self.jid or self.session.jid}>"
 
     async def newest(self) -> Item | None:
-        """The last message there is. Raises Refused, Offline."""
+        """The newest message, or None if the archive is empty. Raises Refused, Offline."""
         page = await self._page(before="", most=1)
         return page.items[-1] if page.items else None
 
     async def after(self, id: str, since: float | None = None) -> AsyncIterator[Page]:
-        """Every page behind that message ("": from the beginning), oldest first, to the end.
+        """All pages after the message `id` ("": from the beginning), oldest first.
 
-        If the archive has forgotten it: from the time `since` on. Raises Refused, Offline.
+        If the archive no longer has that message, the pages from the time `since` on. Raises Refused, Offline.
         """
         start = None
         while True:
@@ -91,7 +91,10 @@ class Archive:
             id = page.last
 
     async def before(self, since: float, with_: str | None = None, pages: int = 1000) -> AsyncIterator[Item]:
-        """Messages with that address since that time, newest first. Raises Refused, Offline, NotToTheEnd."""
+        """Messages since that time, newest first; in our own archive, only those with the address `with_`.
+
+        Raises Refused or Offline, or NotToTheEnd if `pages` pages did not reach the end.
+        """
         id = ""
         for _ in range(pages):
             page = await self._page(before=id, start=since, with_=with_)
@@ -141,7 +144,7 @@ class Archive:
         return _page(answer, tuple(found))
 
     def _result(self, message: Element, query_id: str) -> Item | None:
-        """One of our results: from the archive that was asked, and nobody else."""
+        """The archived message in a result of our query; None for other stanzas and other senders."""
         result = child(message, "result", ARCHIVE)
         if result is None or result.get("queryid") != query_id:
             return None
@@ -165,7 +168,7 @@ def _page(answer: Element, items: tuple[Item, ...]) -> Page:
 
 
 def when(stamp: str) -> float:
-    """Seconds since the epoch of a XEP-0082 time; 0.0 if it is none."""
+    """Parse a XEP-0082 time to seconds since the epoch; 0.0 if it is malformed."""
     try:
         at = datetime.fromisoformat(stamp.replace("Z", "+00:00"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The port: one XMPP account as a channel."""
+"""One XMPP account as a channel: its capabilities, and the methods of the channel port."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from contextlib import asynccontextmanager, suppress
 
 from semel.channels.xmpp import stanzas
 from semel.channels.xmpp.files import TRANSFER
-from semel.channels.xmpp.incoming import Teller
-from semel.channels.xmpp.message_ids import Book
-from semel.channels.xmpp.receive import Hearing
-from semel.channels.xmpp.room_membership import Lobby
+from semel.channels.xmpp.incoming import NoteTranslator
+from semel.channels.xmpp.message_ids import MessageIds
+from semel.channels.xmpp.receive import XmppReceiver
+from semel.channels.xmpp.room_membership import RoomMembership
 from semel.channels.xmpp.send import Line
 from semel.channels.xmpp.session import LOGIN, Session
 from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Offline, Op, Receipt, Safety, Unknown
 
 SETTLE = 1.5
-"""Seconds after which a message that is not in the archive was not taken."""
+"""Seconds after sending within which an accepted message appears in the archive."""
 EXTRA = 3
-"""Connections that `send` may open at once while `run` has none."""
+"""Concurrent connections that `send` and `find` may open while `run` has none."""
 
 
 class XmppChannel:
-    """One configured account. It speaks on the connection it hears on, and opens one of its own while there is none."""
+    """One configured account. It sends over the connection of `run`, or over a temporary one while `run` has none."""
 
     def __init__(self, name: str, settings: XmppSettings, *, now: Callable[[], float] = time.time) -> None:
         if importlib.util.find_spec("slixmpp") is None:
@@ -50,7 +50,7 @@ class XmppChannel:
             dialect="xep-0393",
         )
         self._now = now
-        self._book = Book()
+        self._book = MessageIds()
         self._line: Line | None = None
         self._extra = asyncio.Semaphore(EXTRA)
 
@@ -58,13 +58,13 @@ class XmppChannel:
         return f"<XmppChannel {self.name} {self.settings.jid}, {'connected' if self._live() else 'not connected'}>"
 
     async def run(self, inbox: Inbox) -> None:
-        """One connection, until it is lost. Raises Offline, Denied, and what the inbox raises."""
+        """Receive over one connection until it is lost. Raises Offline or Denied, and the inbox's exceptions."""
         session = Session(self.settings, self.settings.resource)
-        lobby = Lobby(session, self.settings.rooms)
+        lobby = RoomMembership(session, self.settings.rooms)
         line = Line(session, lobby, self._book)
         await session.open()
         try:
-            hearing = Hearing(session, lobby, inbox, Teller(inbox, line.lookup), self._now)
+            hearing = XmppReceiver(session, lobby, inbox, NoteTranslator(inbox, line.lookup), self._now)
             self._line = line
             await hearing.run()
         finally:
@@ -72,7 +72,7 @@ class XmppChannel:
             await session.close()
 
     async def send(self, op: Op) -> Receipt:
-        """Exactly one attempt. Raises NotSent, Rejected, Unknown."""
+        """Make exactly one attempt to send. Raises NotSent, Rejected or Unknown."""
         try:
             async with self._some_line(op.address) as line:
                 return await line.send(op)
@@ -80,7 +80,7 @@ class XmppChannel:
             raise NotSent(str(no)) from None
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """Looks in the account's archive, or the room's, to the last page. None: it is not there."""
+        """Search the archive of the account or the room completely. `None` if the part is not in it. Raises Unknown."""
         if not self.settings.archive:
             raise Unknown("there is no archive to look in")
         try:
@@ -90,7 +90,7 @@ class XmppChannel:
             raise Unknown(str(no)) from None
 
     async def typing(self, address: str) -> None:
-        """That an answer is being written: only on the connection that is there."""
+        """Show the typing state, if `run` is connected and, for a room, inside it."""
         line = self._live()
         room = line.lobby.rooms.get(address) if line is not None else None
         if line is not None and (room is None or room.inside()):
@@ -102,14 +102,14 @@ class XmppChannel:
 
     @asynccontextmanager
     async def _some_line(self, address: str) -> AsyncIterator[Line]:
-        """The connection there is, or one for this once. Raises Offline, Denied."""
+        """The connection of `run`, or else a temporary one. Raises Offline or Denied."""
         line = self._live()
         if line is not None:
             yield line
             return
         async with self._extra:
             session = Session(self.settings)
-            lobby = Lobby(session, [address] if address in self.settings.rooms else [])
+            lobby = RoomMembership(session, [address] if address in self.settings.rooms else [])
             session.on_presence = lambda presence: (lobby.on_presence(presence), None)[1]
             await session.open()
             try:

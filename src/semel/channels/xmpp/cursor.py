@@ -1,9 +1,9 @@
-"""How far each archive was read, as the text that the inbox keeps.
+"""The saved position in each archive, stored as text by the inbox.
 
     {"own": {"id": "1763...", "at": 1763793600.0}, "rooms": {"lobby@conference.example.org": {"id": "...", "at": ...}}}
 
-`id` is the archive's id of the last message that was put, "" where the archive was empty. `at` is its time there, in
-seconds since the epoch: where the archive has forgotten the id, reading goes on from that time.
+`id` is the archive's id of the last message that was put, or "" if the archive was empty. `at` is that message's time
+in the archive, in seconds since the epoch; reading continues from it if the archive no longer has the id.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OWN = ""
-"""The archive of the account itself; the others are those of rooms, by their address."""
+"""Key of the account's own archive; the archives of rooms are keyed by address."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Behind this message of one archive."""
+    """The position after this message of an archive."""
 
     id: str
     at: float
@@ -26,13 +26,13 @@ class Mark:
 
 @dataclass
 class Cursor:
-    """A mark for each archive; it changes as pages are put."""
+    """The position in each archive; updated as pages are put."""
 
     marks: dict[str, Mark] = field(default_factory=dict)
 
     @classmethod
     def of(cls, text: str | None) -> Cursor:
-        """Read again. What cannot be read is no cursor: then reading begins at the present."""
+        """Parse a stored cursor. A malformed one is treated as empty: reading starts at the present."""
         try:
             told = json.loads(text or "{}")
             marks = {OWN: _mark(told["own"])} if "own" in told else {}
@@ -42,7 +42,7 @@ class Cursor:
         return cls(marks)
 
     def keep(self, archives: set[str]) -> None:
-        """Forget the marks of others: a room that is given again later begins at its present then."""
+        """Drop the positions of all other archives. A room that is configured again later starts at its present."""
         self.marks = {name: mark for name, mark in self.marks.items() if name in archives}
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Files: ours, put to the server (XEP-0363), and those that people link (XEP-0066), fetched within limits."""
+"""Upload our files to the server (XEP-0363), and download files that people link (XEP-0066) within limits."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from semel.channels.xmpp.xml import (
 from semel.gateway.ports import Inbox, Kept, Missing, NotSent, Op, Rejected, TooLarge, Unknown
 
 TRANSFER = 60.0
-"""Seconds for the transfer of one file."""
+"""Time limit for the transfer of one file, in seconds."""
 MAY_SET = frozenset({"authorization", "cookie", "expires"})
 """Headers that a server may ask us to send with a file (XEP-0363, 4)."""
 
 
 class Store:
-    """Where the account's server takes files: looked for once a connection."""
+    """The upload service of the account's server, looked up once per connection."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._found: tuple[str, int | None] | None = None
 
     async def put(self, op: Op) -> str:
-        """Put an op's file there; its URL. Nothing of the message has left yet: raises NotSent, Rejected, Offline."""
+        """Upload an op's file and return its URL. The message is not sent yet: raises NotSent, Rejected or Offline."""
         if op.file is None:
             raise Rejected("there is no file to send")
         service, most = await self._service()
@@ -59,7 +59,7 @@ class Store:
         return self._found
 
     async def _look(self) -> tuple[str, int | None]:
-        """Its address, and the largest file it takes. Raises Rejected: there is none."""
+        """The service's address and maximum file size in bytes. Raises Rejected if there is no service."""
         domain = self.session.settings.domain
         iq = make("iq", CLIENT, type_="get", to=domain)
         add(iq, "query", DISCO_ITEMS)
@@ -105,7 +105,7 @@ def _most(query: Element | None) -> int | None:
 
 
 async def _transfer(url: str, content: bytes, headers: dict[str, str], session: Session) -> None:
-    """One PUT. Whatever becomes of it, no message has left."""
+    """Make one PUT. Every failure is NotSent or Rejected, because the message itself was not sent yet."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise Rejected("the server wants the file in a way that is not HTTP")
     try:
@@ -128,7 +128,7 @@ async def _transfer(url: str, content: bytes, headers: dict[str, str], session: 
 
 
 async def fetch(url: str, inbox: Inbox, session: Session) -> Kept | Missing:
-    """A file that somebody linked: kept, or why it is not there. One attempt; raises only what the store raises."""
+    """Download a linked file into the store, or say why it is missing. One attempt; raises only the store's errors."""
     try:
         parts = urlsplit(url)
     except ValueError:

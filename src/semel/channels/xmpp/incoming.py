@@ -1,4 +1,4 @@
-"""From notes to what the inbox takes: which message is meant, which files came with it, what changed."""
+"""Turn notes into inbox events: resolve referenced messages, download files, and compute changed reactions."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from semel.gateway.ports import Inbox, Incoming, Kept, Missing, Person
 
 log = logging.getLogger(__name__)
 EMOJI = 40
-"""Characters of a reaction; a longer one is no emoji."""
-PATIENCE = 120.0
-"""Seconds for all files of a page of messages: a slow one must not hold up what people say."""
+"""Maximum characters of a reaction; longer ones are ignored, since they cannot be an emoji."""
+PAGE_DOWNLOAD_BUDGET_S = 120.0
+"""Time limit in seconds for all downloads of a page of messages, so that slow files do not delay messages."""
 FILES = 10
-"""Linked files of one message that are fetched."""
+"""Maximum number of linked files of one message that are downloaded."""
 
 
 @dataclass
-class Teller:
-    """Tells the inbox what notes say."""
+class NoteTranslator:
+    """Turns notes into inbox events, for one connection."""
 
     inbox: Inbox
     lookup: Lookup
-    until: float = 0.0  # the loop's time at which no more files are fetched
-    titles: dict[str, str] = field(default_factory=dict)  # what rooms are called
+    until: float = 0.0  # end of the download budget, in the event loop's time
+    titles: dict[str, str] = field(default_factory=dict)  # room address -> title
 
     def hurry(self) -> None:
-        """A new page: its files together may take so long."""
-        self.until = asyncio.get_running_loop().time() + PATIENCE
+        """Start the download budget of a new page of messages."""
+        self.until = asyncio.get_running_loop().time() + PAGE_DOWNLOAD_BUDGET_S
 
     async def tell(self, note: Note, key: str, at: float, message: Element) -> list[Incoming]:
-        """What came of it; `key`: what the message is kept under. Raises Offline, and what the store raises."""
+        """The inbox events for a note. `key`: the message's key. Raises Offline, and the store's exceptions."""
         self.lookup.learn(note, key)
         match note.kind:
             case "own":
@@ -54,9 +54,9 @@ class Teller:
         return [await self._text(note, key, at)]
 
     def _came_back(self, note: Note, at: float) -> list[Incoming]:
-        """A message of ours failed after our server took it: another one, or the person's, has not accepted it.
+        """The event for a message of ours that bounced after our server had accepted it.
 
-        A room has refused what it does not show: that is looked up.
+        Bounces from rooms are ignored: whether a room accepted a message is decided by whether it shows it.
         """
         if not note.ids or note.address in self.lookup.rooms:
             return []
@@ -81,11 +81,11 @@ class Teller:
         )
 
     async def _meant(self, note: Note) -> tuple[str | None, bool]:
-        """Which message it corrects or answers, and whether that one was ours."""
+        """(the key of the message that it corrects or answers, whether that message is ours)."""
         assert note.sender is not None
         if not note.ref:
             return None, False
-        if note.kind == "edit":  # nobody corrects what another wrote
+        if note.kind == "edit":  # only the author can correct a message
             return await self.lookup.key(note.address, (note.sender.id,), note.ref) or note.ref, False
         if note.group:
             key = f"{note.address}/{note.ref}"
@@ -95,7 +95,7 @@ class Teller:
         return found or note.ref, False
 
     async def _deletion(self, note: Note, key: str, at: float) -> list[Incoming]:
-        """Only who wrote a message takes it back: in a room, anybody could name its id."""
+        """A deletion counts only if it is by the message's author; in a room, anybody could send one with its id."""
         assert note.sender is not None
         if note.group:
             of: str | None = f"{note.address}/{note.ref}"
@@ -107,7 +107,7 @@ class Teller:
         return [Incoming("delete", key, note.address, note.sender, at=at, of=of, group=note.group)] if of else []
 
     async def _reactions(self, note: Note, key: str, at: float) -> list[Incoming]:
-        """A stanza tells all reactions that somebody has to a message: told on is what changed (XEP-0444, 3.2)."""
+        """One event per changed reaction. A stanza lists all current reactions of its sender (XEP-0444, 3.2)."""
         assert note.sender is not None
         if not note.ref:
             return []
@@ -120,7 +120,7 @@ class Teller:
         changed = [(emoji, False) for emoji in now if emoji not in (before or ())]
         changed += [(emoji, True) for emoji in (before or ()) if emoji not in now]
         if before is None and not now:
-            changed = [("", True)]  # taken back; which, was before we knew
+            changed = [("", True)]  # removed reactions that we never saw
         return [
             Incoming(
                 "reaction", f"{key}#{n}", note.address, note.sender, emoji, at, of, note.group, removed=removed
@@ -129,7 +129,7 @@ class Teller:
         ]  # fmt: skip
 
     async def _unreadable(self, note: Note, key: str, at: float, message: Element) -> list[Incoming]:
-        """Kept, if it is from somebody who may speak here: strangers must not fill the disk."""
+        """The unreadable event, unless the sender is a stranger: strangers must not fill the disk."""
         if note.sender is not None and not await self._known(note, note.sender):
             return []
         log.warning("a message from %s cannot be read: %s", note.source, note.why)
@@ -158,18 +158,18 @@ class Teller:
 
 
 def _data(note: Note) -> dict[str, Any]:
-    """What answering it will need."""
+    """The data that an answer to this message needs: sender, id, thread, links."""
     told = {"from": note.source, "id": note.ids[0] if note.ids else "", "thread": note.thread, "links": note.links}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items() if value}
 
 
 def failed_key(note: Note) -> str:
-    """A key for the news that a message came back: a server may tell it live and out of the archive."""
+    """The key of a bounce, the same whether it arrives live or from the archive."""
     return _short(f"failed/{note.address}/{note.ids[0]}")
 
 
 def unkept_key(note: Note, other: str) -> str:
-    """A key for what no archive has: its place, its author and the id that they gave it; else `other`."""
+    """The key of a message that is in no archive: its address, author and the author's id for it, or else `other`."""
     author = note.sender.id if note.sender is not None else OURS
     return _short(f"{note.address}/{author}/{note.ids[0] if note.ids else other}")
 

@@ -1,8 +1,8 @@
-"""Which id a message was written with, and which one it is kept under.
+"""Map the ids that senders give to messages to the keys under which we store them.
 
-On XMPP a correction, a reaction or a reply in a chat names a message by the id that its sender gave it, which is
-unique for nobody but them; what we keep it under is the archive's id. This remembers both, for the newest messages;
-what is older is looked up in the archive (`semel.channels.xmpp.message_lookup`).
+In an XMPP chat, a correction, reaction or reply refers to a message by the id that its sender chose, which is unique
+only per sender. We store messages under the archive's id. This module remembers both ids for the newest messages; older
+ones are looked up in the archive (`semel.channels.xmpp.message_lookup`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-MOST = 5_000
-"""Messages that are remembered."""
+MAX_REMEMBERED_MESSAGES = 5_000
+"""Number of newest messages that are remembered."""
 OURS = ""
-"""The author of what we said ourselves."""
+"""The author of our own messages."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -22,14 +22,14 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Written:
-    """How a message was written: by whom (`Person.id`, or OURS), and with which ids."""
+    """The author of a message (`Person.id`, or OURS) and the ids that the author gave it."""
 
     author: str
     ids: tuple[str, ...]
 
 
 class _Newest(Generic[K, V]):
-    """A map that forgets the oldest."""
+    """A map of bounded size that drops its oldest entries."""
 
     def __init__(self, most: int) -> None:
         self._most, self._map = most, OrderedDict[K, V]()
@@ -47,10 +47,10 @@ class _Newest(Generic[K, V]):
         return self._map.get(key)
 
 
-class Book:
-    """The newest messages of all conversations, and what people reacted to them with."""
+class MessageIds:
+    """The ids of the newest messages of all conversations, and people's reactions to them."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_REMEMBERED_MESSAGES) -> None:
         self._keys: _Newest[tuple[str, str, str], str] = _Newest(2 * most)
         self._written: _Newest[tuple[str, str], Written] = _Newest(most)
         self._reactions: _Newest[tuple[str, str, str], tuple[str, ...]] = _Newest(most)
@@ -59,21 +59,21 @@ class Book:
         return f"<Book of {len(self._written)} messages>"
 
     def keep(self, address: str, author: str, ids: tuple[str, ...], key: str) -> None:
-        """That message, written with those ids, is kept under `key`."""
+        """Remember that the author's message with these ids is stored under `key`."""
         self._written.put((address, key), Written(author, ids))
         for id in ids:
             self._keys.put((address, author, id), key)
 
     def key(self, address: str, author: str, id: str) -> str | None:
-        """What the message is kept under that this author wrote with that id."""
+        """The key under which this author's message with that id is stored; None if it is not remembered."""
         return self._keys.get((address, author, id))
 
     def written(self, address: str, key: str) -> Written | None:
-        """How the message was written that is kept under `key`."""
+        """The author and ids of the message stored under `key`; None if it is not remembered."""
         return self._written.get((address, key))
 
     def reacted(self, address: str, key: str, author: str, emojis: tuple[str, ...]) -> tuple[str, ...] | None:
-        """These are this author's reactions to it now; what they were before, None where that is not known."""
+        """Replace the author's reactions to a message. Returns the previous ones, None if they are not remembered."""
         place = (address, key, author)
         before = self._reactions.get(place)
         self._reactions.put(place, emojis)

@@ -1,28 +1,28 @@
-"""Which message is meant: by the book, else in the archive, a few pages back."""
+"""Find the message that a correction, reaction or reply refers to: by remembered ids, or a few archive pages back."""
 
 from __future__ import annotations
 
 from semel.channels.xmpp.archive import Archive, Item, NotToTheEnd
-from semel.channels.xmpp.message_ids import OURS, Book, Written
+from semel.channels.xmpp.message_ids import OURS, MessageIds, Written
 from semel.channels.xmpp.parse import Note, read
 from semel.channels.xmpp.rooms import Room
 from semel.channels.xmpp.session import Refused, Session
 
 PAGES = 4
-"""How far back it is looked in the archive: corrections, reactions and replies mean recent messages."""
+"""Archive pages that are searched. Corrections, reactions and replies usually refer to recent messages."""
 
 
 class Lookup:
     """Looks messages up for one connection."""
 
-    def __init__(self, session: Session, book: Book, rooms: dict[str, Room]) -> None:
+    def __init__(self, session: Session, book: MessageIds, rooms: dict[str, Room]) -> None:
         self.session, self.book, self.rooms = session, book, rooms
 
     def __repr__(self) -> str:
         return f"<Lookup in {self.book!r}>"
 
     async def key(self, address: str, authors: tuple[str, ...], id: str) -> str | None:
-        """What is kept under for the message that one of these authors wrote with that id. Raises Offline."""
+        """The key of the message with this id by one of these authors; None if it is not found. Raises Offline."""
         if not id:
             return None
         found = self._key(address, authors, id)
@@ -31,14 +31,14 @@ class Lookup:
         return found
 
     async def written(self, address: str, key: str) -> Written | None:
-        """How the message was written that is kept under `key`. Raises Offline."""
+        """The author and ids of the message stored under `key`; None if it is not found. Raises Offline."""
         found = self.book.written(address, key)
         if found is None and await self._read_back(address, key.removeprefix(f"{address}/")):
             found = self.book.written(address, key)
         return found
 
     def learn(self, note: Note, key: str) -> None:
-        """Note who wrote a message, and with which ids."""
+        """Remember the author and ids of a message."""
         if note.kind == "own":
             self.book.keep(note.address, OURS, note.ids, own_key(note, key))
         elif note.kind == "message" and note.sender is not None:
@@ -48,7 +48,7 @@ class Lookup:
         return next(filter(None, (self.book.key(address, author, id) for author in authors)), None)
 
     async def _read_back(self, address: str, id: str) -> bool:
-        """Read the archive backwards until a message with that id, of either kind, is there."""
+        """Read the archive backwards to a message with that id (the author's or the archive's). Whether found."""
         room = self.rooms.get(address)
         if not self.session.settings.archive or (room is not None and not room.archived):
             return False
@@ -71,5 +71,5 @@ class Lookup:
 
 
 def own_key(note: Note, key: str) -> str:
-    """What our own message is called: in a chat by the id we gave it (people name it so), in a room by the room's."""
+    """The key of our own message: in a chat the id we gave it (others refer to it by that), in a room the room's id."""
     return key if note.group or not note.ids else note.ids[0]

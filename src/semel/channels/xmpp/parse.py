@@ -1,7 +1,7 @@
-"""One message stanza, as a note of what somebody did. Pure: no clock, no connection.
+"""Parse a message stanza into a note: a message, edit, deletion, reaction and so on. Pure: no clock, no connection.
 
-Where it comes from (live, or out of an archive) and when is told by whoever calls; what else must be looked up
-(which message a correction means) is done later, in `notes`.
+The caller knows whether the stanza is live or archived, and its time. References to other messages stay unresolved;
+`semel.channels.xmpp.incoming` looks them up.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ ENCRYPTED = {
 
 @dataclass(frozen=True)
 class Note:
-    """What a message says, in its own words: `ref` is what it says about another message, not yet looked up."""
+    """A parsed message stanza. `ref` is the id of the message it refers to, as given by its sender."""
 
     kind: Literal["message", "edit", "delete", "reactions", "own", "bounce", "unreadable"]
     address: str
     source: str = ""  # full address of the sender
     sender: Person | None = None
-    ids: tuple[str, ...] = ()  # what it was written with: origin-id, then the stanza's id
+    ids: tuple[str, ...] = ()  # ids given by the sender: origin-id, then the stanza's id
     text: str = ""
     ref: str = ""
     emojis: tuple[str, ...] = ()
@@ -64,9 +64,9 @@ class Note:
 
 
 def read(message: Element, me: str, room: Room | None = None, live: Occupant | None = None) -> Note | None:
-    """The note of a message to our account `me` (bare), or in a room; None: it says nothing (a marker, a typing sign).
+    """Parse a message to our account `me` (a bare address) or in a room; None if it has no content (a typing state).
 
-    `live`: who had the nick when it came, for a message in a room.
+    `live`: for a live message in a room, the occupant who has the sender's nick.
     """
     kind, source = message.get("type", "normal"), message.get("from", "")
     if kind == "headline":
@@ -86,7 +86,7 @@ def read(message: Element, me: str, room: Room | None = None, live: Occupant | N
 
 
 def _came_back(message: Element) -> str:
-    """Why, for people."""
+    """Why a message bounced, for people."""
     _, condition, text = error_of(message)
     return f"{condition} ({text[:200]})" if text else condition
 
@@ -115,7 +115,7 @@ def _private(message: Element, source: str) -> Note | None:
 
 
 def _meaning(message: Element, note: Note) -> Note | None:
-    """What an ordinary message does. The order matters: a retraction or a reaction may carry a text for old clients."""
+    """Classify an ordinary message. The order matters: retractions and reactions may carry a text for old clients."""
     hidden = _encryption(message)
     if hidden is not None:
         return _with(note, kind="unreadable", why=_unread(hidden)) if hidden else None
@@ -155,7 +155,7 @@ def _ids(message: Element) -> tuple[str, ...]:
 
 
 def _encryption(message: Element) -> str | None:
-    """By what it is encrypted; "": it only carries keys; None: it is not."""
+    """The encryption of a message; "" if it only carries keys, None if it is not encrypted."""
     for each in message:
         space, _, name = each.tag.removeprefix("{").partition("}")
         if space in ENCRYPTED and name in ("encrypted", "x", "openpgp"):
@@ -169,7 +169,7 @@ def _unread(hidden: str) -> str:
 
 
 def _retracted(message: Element) -> str:
-    """The id of what its sender takes back (XEP-0424, and as it was before version 0.4)."""
+    """The id of the message that is retracted (XEP-0424, also in its form before version 0.4); "" if none is."""
     retract = child(message, "retract", RETRACT)
     if retract is not None:
         return retract.get("id", "")
@@ -178,7 +178,7 @@ def _retracted(message: Element) -> str:
 
 
 def _without_quote(message: Element) -> str:
-    """The body without the quotation that is there for clients which know no replies (XEP-0461, 3)."""
+    """The body of a reply without the quotation for clients that do not support replies (XEP-0461, 3)."""
     text = said(message, "body")
     for fallback in every(message, "fallback", FALLBACK):
         if fallback.get("for") != REPLY:
@@ -195,7 +195,7 @@ def _number(value: str | None) -> int:
 
 
 def _for_us(text: str, nick: str) -> tuple[str, bool]:
-    """The text without our name at its beginning or behind a command, and whether it names us at all."""
+    """(the text without our name at its beginning or after a command, whether it mentions our name anywhere)."""
     name = re.escape(nick)
     command = re.match(rf"\s*(/\w+)@{name}(?!\w)", text, re.IGNORECASE)
     if command:

@@ -1,9 +1,10 @@
-"""What a connection does with what it hears. The archive is the truth (Law 1); a live message tells that it has more.
+"""Receive over one connection. Messages are read from the archives; a live message signals that there is more (Law 1).
 
-1. Rooms are joined, so that from here on everything comes live, too.
-2. Each archive is read from its mark to its end, oldest first; a page and the mark behind it are put together.
-3. For every live message that an archive keeps, that archive is read on. What no archive keeps (a reaction without a
-   hint, say) is put as it came.
+1. Join the rooms, so that from now on their messages arrive live, too.
+2. Read each archive from its saved position to its end, oldest first. A page and the position after it are put in one
+   transaction.
+3. For each live message that an archive has, continue to read that archive. Messages that no archive has (for example a
+   reaction without a storage hint) are put directly.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from xml.etree.ElementTree import Element
 from semel.channels.xmpp import address as jids
 from semel.channels.xmpp.archive import Archive, Item, when
 from semel.channels.xmpp.cursor import OWN, Cursor, Mark
-from semel.channels.xmpp.incoming import Teller, unkept_key
+from semel.channels.xmpp.incoming import NoteTranslator, unkept_key
 from semel.channels.xmpp.parse import Note, read
-from semel.channels.xmpp.room_membership import Lobby
+from semel.channels.xmpp.room_membership import RoomMembership
 from semel.channels.xmpp.rooms import Occupant, Room
 from semel.channels.xmpp.session import Refused, Session
 from semel.channels.xmpp.xml import (
@@ -48,37 +49,42 @@ from semel.gateway.ports import Denied, Inbox, Incoming, Offline, Person
 log = logging.getLogger(__name__)
 
 WAITING = 1_000
-"""Live messages that wait to be put. Past it, those that an archive has are dropped: it gives them again."""
+"""Maximum number of waiting live messages. Above it, archived ones are dropped: the archive returns them later."""
 RECENT = 5_000
-"""Archive ids that are known to have been put."""
-FAULTS = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
-"""Mistakes of ours over a message, and not of the connection or the store."""
-LATE = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Seconds between looks for a live message that its archive does not show yet."""
+"""Number of newest archive ids that are remembered as put."""
+MESSAGE_ERRORS = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
+"""Exceptions that indicate a bug in processing a message, and not a failed connection or store."""
+ARCHIVE_RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8, 1.6)
+"""Delays in seconds between reads of an archive that does not contain a live message yet."""
 
 
 @dataclass(frozen=True)
 class _Live:
-    """A message as it came. `id`: what its archive calls it, "" if no archive keeps it."""
+    """A live message. `id` is its id in the archive, or "" if no archive has it."""
 
     archive: str
     id: str
     message: Element
-    who: Occupant | None = None  # of a room: who had the nick then
+    who: Occupant | None = None  # in a room: who had the sender's nick when it arrived
 
 
-class Hearing:
-    """Hears on one connection, until it is lost."""
+class XmppReceiver:
+    """Receives over one connection, until it is lost."""
 
     def __init__(
-        self, session: Session, lobby: Lobby, inbox: Inbox, teller: Teller, now: Callable[[], float] = time.time
+        self,
+        session: Session,
+        lobby: RoomMembership,
+        inbox: Inbox,
+        teller: NoteTranslator,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.session, self.lobby, self.inbox, self.teller = session, lobby, inbox, teller
         self.settings = session.settings
         self._now = now
         self._cursor = Cursor()
         self._waiting: deque[_Live] = deque()
-        self._asking: deque[str] = deque(maxlen=100)  # who asks to see our presence
+        self._asking: deque[str] = deque(maxlen=100)  # people who asked to see our presence
         self._more = asyncio.Event()
         self._recent: OrderedDict[tuple[str, str], None] = OrderedDict()
         session.on_message, session.on_presence = self._on_message, self._on_presence
@@ -87,7 +93,7 @@ class Hearing:
         return f"<Hearing on {self.session!r}, {len(self._waiting)} waiting, at {self._cursor}>"
 
     async def run(self) -> None:
-        """Until the connection is lost: raises Offline or Denied, or what the inbox raises."""
+        """Receive until the connection is lost. Raises Offline or Denied, or an exception of the inbox."""
         work = asyncio.create_task(self._work())
         lost = asyncio.create_task(self.session.lost())
         try:
@@ -118,7 +124,7 @@ class Hearing:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(check):
                     await self._more.wait()
-            if clock() >= check:  # also where somebody always has something to say
+            if clock() >= check:  # also under constant traffic
                 await self._check()
                 check = clock() + self.settings.keepalive
             self._more.clear()
@@ -128,13 +134,13 @@ class Hearing:
             await self._deal(batch)
 
     async def _begin(self) -> None:
-        """Carbons, who may see us, and whether there is an archive at all."""
+        """Enable carbons, load the roster, and check that the account has an archive. Raises Denied if it has none."""
         carbons = make("iq", CLIENT, type_="set")
         add(carbons, "enable", CARBONS)
         try:
             await self.session.ask(carbons)
         except Refused:
-            pass  # then what other devices of this account do comes out of the archive alone
+            pass  # messages of the account's other devices then come only from the archive
         await self._learn_friends()
         if not self.settings.archive:
             return
@@ -149,7 +155,7 @@ class Hearing:
             )
 
     async def _learn_friends(self) -> None:
-        """Who sees our presence anyway (RFC 6121, 2.1)."""
+        """Load the contacts that already see our presence (RFC 6121, 2.1)."""
         roster = make("iq", CLIENT, type_="get")
         add(roster, "query", ROSTER)
         try:
@@ -160,7 +166,7 @@ class Hearing:
         self.session.friends |= {each.get("jid", "") for each in items if each.get("subscription") in ("both", "from")}
 
     async def _check(self) -> None:
-        """Now and then: do server and rooms still know us, and was anything missed?"""
+        """Periodic check: whether server and rooms still answer and know us, and whether messages were missed."""
         answered = await self.lobby.check()
         await self._read_all([archive for archive in self._archives() if archive == OWN or archive in answered])
         if not self.settings.archive:
@@ -177,7 +183,7 @@ class Hearing:
             await self._read_on(archive, {})
 
     async def _read_on(self, name: str, live: dict[str, _Live]) -> None:
-        """Put what an archive has behind its mark. The first time: only set the mark, at its end."""
+        """Put the messages after an archive's saved position. In a first run, only save the position of its end."""
         archive = Archive(self.session, name or None)
         mark = self._cursor.marks.get(name)
         try:
@@ -215,7 +221,7 @@ class Hearing:
             return []
         try:
             return await self.teller.tell(note, key, at, message)
-        except FAULTS as fault:  # what nobody foresaw must not stop the line (Law 1)
+        except MESSAGE_ERRORS as fault:  # what nobody foresaw must not stop the line (Law 1)
             log.warning("a message from %s is not understood", note.source, exc_info=True)
             why = f"{type(fault).__name__}: {fault}"
             return await self.teller.tell(replace(note, kind="unreadable", why=why), key, at, message)
@@ -227,7 +233,7 @@ class Hearing:
             return Note("unreadable", name, message.get("from", ""), why=f"{type(fault).__name__}: {fault}")
 
     async def _confirm(self, items: tuple[Item, ...]) -> None:
-        """What is committed is confirmed to who asked for that, if they may speak here (XEP-0184)."""
+        """Send the requested delivery receipts for committed messages, to people who may speak here (XEP-0184)."""
         for item in items:
             message, source = item.message, item.message.get("from", "")
             asked = message.get("type") != "groupchat" and child(message, "request", RECEIPTS) is not None
@@ -256,8 +262,11 @@ class Hearing:
         self._wait_for(self._live(message, room))
 
     def _came_back(self, message: Element) -> None:
-        """A message of ours failed. One that waits for its answer has it; one of another device is not ours (XEP-0280);
-        a room's refusal is told by what the room shows."""
+        """Handle a bounced message.
+
+        Ignored are bounces that `send` is waiting for, those of the account's other devices (XEP-0280), and those from
+        rooms, where the room's reflection of the message decides.
+        """
         place = jids.bare(message.get("from", ""))
         log.warning("a message to %s came back: %s", place, _why(message))
         if message.get("type") != "error" or message.get("id", "") in self.session.awaited:
@@ -293,8 +302,8 @@ class Hearing:
                 await self._put_unkept(live)
 
     async def _heed(self, name: str, live: dict[str, _Live]) -> None:
-        """Read on in an archive, because these came live."""
-        for wait in (0.0, *LATE):
+        """Read an archive until it contains these live messages; put those directly that it does not show in time."""
+        for wait in (0.0, *ARCHIVE_RETRY_DELAYS_S):
             new = {id: each for id, each in live.items() if (name, id) not in self._recent}
             if not new:
                 return
@@ -304,23 +313,23 @@ class Hearing:
             new = {id: each for id, each in new.items() if (name, id) not in self._recent}
             if all(self._is_old(each, mark) for each in new.values()):
                 break
-        for id, each in new.items():  # delivered late, or by an archive that is slow to show it: a repeat is folded
+        for id, each in new.items():  # delivered late, or not yet archived; a later repeat is recognized by its key
             events = await self._told(name, id, _sent(each.message) or self._now(), each.message, each.who)
             await self.inbox.put(events)
             self._recent[name, id] = None
 
     def _is_old(self, live: _Live, mark: Mark | None) -> bool:
-        """It was stored for us before what was already read, and is delivered only now."""
+        """Whether a delayed message was sent before the archive position that was already read."""
         sent = _sent(live.message)
         return sent is not None and mark is not None and sent <= mark.at
 
     async def _put_unkept(self, live: _Live) -> None:
-        """What no archive keeps: at most once, by the id that its sender gave it."""
+        """Put a message that no archive has. Its key is made of the id that its sender gave it (Law 1)."""
         note = self._read(live.archive, live.message, live.who)
         if note is None:
             return
         if note.kind == "message" and note.sender is not None and self._was_put(note.address, note.sender.id, note.ids):
-            return  # stored for us by the server without the archive's id
+            return  # offline message that the server delivers without its archive id
         key = unkept_key(note, secrets.token_hex(12))
         await self.inbox.put(await self.teller.tell(note, key, _sent(live.message) or self._now(), live.message))
 
@@ -338,7 +347,7 @@ class Hearing:
             self._more.set()
 
     async def _accept(self) -> None:
-        """Whoever may speak here may see that we are there; others are not answered."""
+        """Accept presence subscriptions of people who may speak here; others get no answer."""
         while self._asking:
             who = self._asking.popleft()
             if await self.inbox.known(Person(who)):
@@ -348,9 +357,9 @@ class Hearing:
 
 
 def _carbon(message: Element, me: str) -> Element | None:
-    """The message inside a copy of what another device of this account got or sent (XEP-0280).
+    """The message inside a carbon copy (XEP-0280) of another device of this account, or None.
 
-    Only our own account makes them (XEP-0280, 11).
+    Copies from other addresses are forged and ignored (XEP-0280, 11).
     """
     if message.get("from", "") != me:
         return None
@@ -362,7 +371,7 @@ def _carbon(message: Element, me: str) -> Element | None:
 
 
 def _sent(message: Element) -> float | None:
-    """When a message that was stored on its way was sent."""
+    """When a delayed message was sent, in seconds since the epoch; None if it was not delayed."""
     delay = child(message, "delay", DELAY)
     return when(delay.get("stamp", "")) or None if delay is not None else None
 

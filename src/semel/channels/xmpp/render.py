@@ -1,8 +1,8 @@
-"""What an agent writes, Markdown, as XEP-0393 message styling: `*strong*`, `_emphasis_`, `~struck~`, `` `code` ``,
-"> " quotes and ``` blocks, with the marks standing in the text.
+"""Render Markdown as XEP-0393 message styling.
 
-Markup is removed or replaced, no other character changes. A mark that a reader would not see as one (inside a word,
-around a blank) is left away. The same text always gives the same body.
+The text contains its marks: `*strong*`, `_emphasis_`, `~struck~`, `` `code` ``, "> " quotes and ``` blocks. Markup is
+removed or replaced; no other character changes. Marks that clients would not recognize (inside a word, next to a space)
+are left out. The same text always gives the same body.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 
 from markdown_it.token import Token
 
-from semel.channels.markdown import MOST, nowhere, parse, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, follows_no_links, parse, spell_links
 from semel.text.visible import visible, visible_within
 
 MARKS = {"strong": "*", "em": "_", "s": "~"}
 
 
 def styled(text: str, most: int) -> str:
-    """The body for that Markdown. Where it would be longer than `most` bytes, the text as it was written."""
+    """The body for a Markdown text. If it would exceed `most` bytes, the text stays as it was written."""
     plain = visible_within(text, len(visible(text).encode()) <= most)
-    if len(text) > MOST:
+    if len(text) > MAX_FORMATTED_CHARS:
         return plain
     tokens = parse(visible(text))
-    spell_links(tokens, nowhere)
+    spell_links(tokens, follows_no_links)
     body = "\n".join(_blocks(tokens)).rstrip()
     return body if body.strip() and len(body.encode()) <= most else plain
 
@@ -34,13 +34,13 @@ def styled(text: str, most: int) -> str:
 
 @dataclass
 class _Cursor:
-    """Where in the tokens we are."""
+    """A position in a list of tokens."""
 
     tokens: Sequence[Token]
     at: int = 0
 
     def inside(self, opening: Token) -> Sequence[Token]:
-        """What stands between it and its end, which is passed."""
+        """The tokens between `opening` and its closing token; moves behind the latter."""
         closing = opening.type.removesuffix("_open") + "_close"
         start = self.at
         while (token := self.tokens[self.at]).type != closing or token.level != opening.level:
@@ -50,7 +50,7 @@ class _Cursor:
 
 
 def _blocks(tokens: Sequence[Token], tight: bool = False) -> list[str]:
-    """Lines; an empty one between two blocks, but not inside a tight list item."""
+    """The blocks as lines, separated by empty lines except in tight list items."""
     lines: list[str] = []
     cursor = _Cursor(tokens)
     while cursor.at < len(tokens):
@@ -91,7 +91,7 @@ def _items(opening: Token, inside: Sequence[Token]) -> list[str]:
         tight = all(each.hidden for each in content if each.type == "paragraph_open" and each.level == token.level + 1)
         mark = "- " if number is None else f"{number}. "
         first, *rest = _blocks(content, tight) or [""]
-        if first.startswith("```"):  # a block of code begins at the beginning of a line, or is none
+        if first.startswith("```"):  # a code block must begin at the start of a line
             lines += [mark.rstrip(), first]
         else:
             lines.append(mark + first)
@@ -101,7 +101,7 @@ def _items(opening: Token, inside: Sequence[Token]) -> list[str]:
 
 
 def _indented(lines: list[str], by: str, code: bool) -> list[str]:
-    """Indented, but for blocks of code: those would be none."""
+    """Indent lines, except in code blocks, which indentation would break. `code`: the lines begin inside one."""
     out = []
     for line in lines:
         fence = line.startswith("```")
@@ -111,7 +111,7 @@ def _indented(lines: list[str], by: str, code: bool) -> list[str]:
 
 
 def _fenced(lines: list[str], info: str) -> list[str]:
-    """A block of code, unless a line of it would end it."""
+    """The lines as a code block; unchanged if one of them would end the block."""
     if any(line.startswith("```") for line in lines):
         return lines
     return ["```" + info, *lines, "```"]
@@ -173,12 +173,12 @@ def _leaf(token: Token) -> str:
 
 
 def _wrapped(mark: str, text: str, before: str) -> str:
-    """The text in marks, line by line: a styled span ends with its line (XEP-0393, 6.2)."""
+    """Put marks around each line of a text, because a styled span ends with its line (XEP-0393, 6.2)."""
     if mark in text or before[-1:].isalnum():
         return text
     return "\n".join(line if not line or line != line.strip() else mark + line + mark for line in text.split("\n"))
 
 
 def _text(tokens: Sequence[Token]) -> str:
-    """Without any marks: in a table they would be shown."""
+    """The text without marks, for tables, where clients would show them."""
     return "".join(_text(t.children) if t.children else " " if t.type.endswith("break") else t.content for t in tokens)

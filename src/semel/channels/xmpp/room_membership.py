@@ -1,4 +1,4 @@
-"""Getting into rooms, and staying there: joining, being sent out, rooms that forgot us (XEP-0045, XEP-0410)."""
+"""Join rooms and stay in them: refusals, kicks, and rooms that lost our membership (XEP-0045, XEP-0410)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from semel.channels.xmpp.xml import (
 log = logging.getLogger(__name__)
 
 STILL_IN = frozenset({"service-unavailable", "feature-not-implemented"})
-"""Answers to a ping to ourselves that came from our own client: we are in the room (XEP-0410, 3.2)."""
+"""Error conditions of a self-ping that were sent by our own client, so we are in the room (XEP-0410, 3.2)."""
 NOT_TOLD = frozenset({"remote-server-not-found", "remote-server-timeout"})
 DEFINITE = frozenset({"forbidden", "not-authorized", "registration-required", "not-allowed", "jid-malformed"})
 WHY = {
@@ -41,7 +41,7 @@ WHY = {
 }
 
 
-class Lobby:
+class RoomMembership:
     """The rooms of one connection."""
 
     def __init__(self, session: Session, rooms: list[str]) -> None:
@@ -56,7 +56,7 @@ class Lobby:
         return f"<Lobby of {list(self.rooms.values())}>"
 
     def on_presence(self, presence: Element) -> bool:
-        """Whether this presence came from a room of ours."""
+        """Handle a presence from one of our rooms. Returns whether it was one."""
         room = self.rooms.get(address.bare(presence.get("from", "")))
         if room is None:
             return False
@@ -83,18 +83,18 @@ class Lobby:
             waiting.set_result(None)
 
     def _unlock(self, room: Room) -> None:
-        """We made it: it opens with its default settings (XEP-0045, 10.1.2)."""
+        """Unlock a room that we created by accepting its default configuration (XEP-0045, 10.1.2)."""
         iq = make("iq", CLIENT, type_="set", to=room.jid, id="unlock")
         query = add(iq, "query", MUC_OWNER)
         query.append(make("x", "jabber:x:data", type_="submit"))
         self.session.say(iq)
 
     async def enter_all(self) -> None:
-        """Into every room that lets us. Raises Offline."""
+        """Join all rooms; refusals are recorded in `Room.refusal`. Raises Offline."""
         await asyncio.gather(*(self.enter(room) for room in self.rooms.values()))
 
     async def enter(self, room: Room) -> bool:
-        """Whether we are in; else `room.refusal` says why not. Raises Offline if the connection is lost."""
+        """Join a room. Returns whether we are in; if not, `room.refusal` says why. Raises Offline."""
         async with self._one_at_a_time[room.jid]:
             if room.inside():
                 return True
@@ -111,13 +111,13 @@ class Lobby:
                 log.warning("%s", room.refusal)
                 return False
             if not room.archived:
-                await self.learn(room)  # one that was just made tells only now
+                await self.learn(room)  # a room that was just created has features only now
                 if self.session.settings.archive and not room.archived:
                     log.warning("%s keeps no archive: what is said there while we are away is not heard", room.jid)
             return True
 
     async def learn(self, room: Room) -> None:
-        """What kind of room it is (XEP-0045, 6.4). Raises Offline."""
+        """Query the features and the title of a room (XEP-0045, 6.4). Raises Offline."""
         try:
             features, query = await self.session.features(room.jid)
         except Refused:
@@ -129,7 +129,7 @@ class Lobby:
         room.title = (identity.get("name", "") if identity is not None else "")[:200]
 
     async def check(self) -> list[str]:
-        """Ask every room whether we are still in it, and go in again where we are not. The rooms that answered.
+        """Check our membership of every room, and rejoin where it was lost. Returns the rooms that answered.
 
         Raises Offline.
         """
@@ -147,7 +147,7 @@ class Lobby:
         return await self.enter(room)
 
     async def _still_in(self, room: Room) -> bool | None:
-        """None: the room does not answer, which says nothing about us."""
+        """Whether we are still in the room (XEP-0410); None if the room's server does not answer."""
         iq = make("iq", CLIENT, type_="get", to=f"{room.jid}/{room.nick}")
         add(iq, "ping", PING)
         try:

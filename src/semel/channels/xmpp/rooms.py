@@ -1,10 +1,10 @@
-"""Rooms (XEP-0045): who is there, which of them we are, and who somebody really is.
+"""The state of a room (XEP-0045): its occupants, our own place among them, and the real addresses behind nicks.
 
-Who wrote in a room is told, best first, by
-1. the occupant-id (XEP-0421), which the room vouches for: it is the real address of whoever showed it in a presence;
-2. the real address that the archive of a room where all may see it keeps with a message;
-3. the presence under that nick at the moment the message came;
-and where the real address is hidden from us: by `room/occupant-id`, else by `room/nick`.
+The author of a message in a room is identified by its real address, taken from the best of these sources:
+1. the occupant-id (XEP-0421), which the room guarantees: the address in the presence with the same occupant-id;
+2. the presence under the sender's nick at the moment a live message arrived;
+3. for an archived message of a room where everybody sees real addresses, the address that the archive adds.
+If the real address is hidden from us, the author is `room/occupant-id`, else `room/nick`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from semel.gateway.ports import Person
 
 @dataclass(frozen=True)
 class Occupant:
-    """Somebody in a room. `jid`: their bare real address, "" if it is hidden; `id`: their occupant-id, if any."""
+    """An occupant of a room. `jid`: the bare real address, "" if it is hidden. `id`: the occupant-id, or ""."""
 
     nick: str
     jid: str = ""
@@ -28,20 +28,20 @@ class Occupant:
 
 @dataclass
 class Room:
-    """One room and who is in it now. `own` is None while we are not."""
+    """One room and its present occupants. `own` is our own occupant, None while we are not in the room."""
 
     jid: str
-    wanted: str  # the nick we ask for
+    wanted: str  # the nick we want
     password: str | None = field(default=None, repr=False)
     own: Occupant | None = None
     present: dict[str, Occupant] = field(default_factory=dict)
-    by_id: dict[str, Occupant] = field(default_factory=dict)  # everyone seen since we joined
+    by_id: dict[str, Occupant] = field(default_factory=dict)  # everybody seen since we joined, by occupant-id
     archived: bool = False
-    open: bool = False  # everybody may see real addresses
-    vouches: bool = False  # it gives occupant-ids
+    open: bool = False  # non-anonymous: everybody sees real addresses
+    vouches: bool = False  # the room adds occupant-ids
     title: str = ""
     refusal: str = ""  # why it does not let us in
-    definite: bool = False  # the refusal is one of our account or nick, and not of the moment
+    definite: bool = False  # the refusal is permanent
 
     def __repr__(self) -> str:
         return f"<Room {self.jid}, {len(self.present)} present, {'in' if self.own else self.refusal or 'out'}>"
@@ -55,13 +55,13 @@ class Room:
         return self.own.nick if self.own else self.wanted
 
     def leave(self) -> None:
-        """The connection is gone, or we were sent out."""
+        """Reset the state after we left the room, were removed, or lost the connection."""
         self.own = None
         self.present.clear()
         self.by_id.clear()
 
     def joining(self) -> Element:
-        """The presence that asks to be let in, without its history: the archive has that."""
+        """The presence that joins the room. It requests no history, because the archive has it."""
         presence = make("presence", "jabber:client", to=f"{self.jid}/{self.wanted}")
         x = add(presence, "x", MUC)
         add(x, "history", MUC, maxstanzas="0")
@@ -70,7 +70,7 @@ class Room:
         return presence
 
     def hear(self, presence: Element) -> frozenset[str]:
-        """A presence from this room; its status codes ("110": it is our own)."""
+        """Apply a presence from this room. Returns its status codes ("110" marks our own presence)."""
         nick = address.resource(presence.get("from", ""))
         x = child(presence, "x", MUC_USER)
         item = child(x, "item", MUC_USER) if x is not None else None
@@ -103,7 +103,7 @@ class Room:
         self.leave()
 
     def author(self, message: Element, live: Occupant | None) -> Occupant:
-        """Who wrote a message; `live` is who had that nick when it came, None where it is only in the archive."""
+        """The author of a message. `live`: the occupant with the sender's nick when it arrived; None if archived."""
         nick = address.resource(message.get("from", ""))
         given = child(message, "occupant-id", OCCUPANT)
         id = given.get("id", "") if given is not None and self.vouches else ""
@@ -113,9 +113,9 @@ class Room:
         return Occupant(nick, jid or self._kept(message, live), id)
 
     def _kept(self, message: Element, live: Occupant | None) -> str:
-        """The address that the archive adds at the end of a message, where all may see it.
+        """The address that the archive of a non-anonymous room adds at the end of a message; "" if there is none.
 
-        A live message has none: what stands there was written by its sender.
+        In a live message such an element is ignored: it was written by the sender.
         """
         if not self.open or live is not None:
             return ""
@@ -123,7 +123,7 @@ class Room:
         return address.bare(items[-1].get("jid", "")) if items and items[-1] is not None else ""
 
     def is_own(self, who: Occupant) -> bool:
-        """Whether that is us: by occupant-id or real address where there is one, else by nick."""
+        """Whether the occupant is us: by occupant-id or real address if both have one, else by nick."""
         if self.own is None:
             return False
         if who.id and self.own.id:
@@ -133,5 +133,5 @@ class Room:
         return who.nick == self.own.nick
 
     def person(self, who: Occupant) -> Person:
-        """Somebody here, as the inbox takes people."""
+        """An occupant as a `Person` for the inbox."""
         return Person(who.jid or f"{self.jid}/{who.id or who.nick}", who.nick)

@@ -1,8 +1,8 @@
-"""How an op leaves, and how it is proved: exactly one attempt.
+"""Make one attempt to send a part, and confirm that the server or the room accepted it (Law 7).
 
-In a chat the proof is a ping behind the message: the server deals with a stream in order (RFC 6120, 10.1), so its
-answer comes after it took the message, and after its refusal if it refused. In a room the proof is our message as
-everybody there sees it, with the room's id.
+In a chat, a ping follows the message. A server processes a stream in order (RFC 6120, 10.1), so it answers the ping
+after it has accepted the message, or after it has sent its refusal. In a room, the confirmation is the room's
+reflection of our message to all occupants, which also carries the room's id for it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from xml.etree.ElementTree import Element
 from semel.channels.xmpp import address, stanzas
 from semel.channels.xmpp.archive import Archive, NotToTheEnd
 from semel.channels.xmpp.files import Store
-from semel.channels.xmpp.message_ids import OURS, Book
+from semel.channels.xmpp.message_ids import OURS, MessageIds
 from semel.channels.xmpp.message_lookup import Lookup
-from semel.channels.xmpp.room_membership import Lobby
+from semel.channels.xmpp.room_membership import RoomMembership
 from semel.channels.xmpp.rooms import Room
 from semel.channels.xmpp.session import Refused, Session, first
 from semel.channels.xmpp.stanzas import Refs
@@ -24,20 +24,20 @@ from semel.channels.xmpp.xml import IDS, child, error_of, every
 from semel.gateway.ports import NotSent, Offline, Op, Receipt, Rejected, Unknown
 
 PASSING = frozenset({"resource-constraint", "remote-server-timeout", "internal-server-error"})
-"""Conditions of refusals that pass: what was refused did not arrive, and may later."""
-AWAY = 60.0
-"""Seconds until a room that did not let us in is tried again."""
+"""Error conditions of transient refusals: the message was not delivered, and a retry may succeed."""
+ROOM_RETRY_DELAY_S = 60.0
+"""Seconds before a retry if a room did not let us in."""
 SLACK = 3600.0
-"""Seconds that the server's clock may be behind ours: so much earlier it is looked in its archive."""
+"""Seconds by which the server's clock may be behind ours; the archive is searched from that much earlier."""
 
 
 @dataclass
 class Line:
-    """A connection to speak on, with the rooms of it."""
+    """Sends over one connection, to people and to the connection's rooms."""
 
     session: Session
-    lobby: Lobby
-    book: Book
+    lobby: RoomMembership
+    book: MessageIds
     store: Store = field(init=False)
     lookup: Lookup = field(init=False)
 
@@ -46,7 +46,7 @@ class Line:
         self.lookup = Lookup(self.session, self.book, self.lobby.rooms)
 
     async def send(self, op: Op) -> Receipt:
-        """One attempt. Raises NotSent, Rejected, Unknown."""
+        """Make one attempt to send. Raises NotSent, Rejected or Unknown."""
         room = self.lobby.rooms.get(op.address)
         try:
             if room is not None:
@@ -63,7 +63,7 @@ class Line:
         return receipt
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """Whether the archive has it. Raises Unknown where that cannot be told."""
+        """Search the archive for a part; None if it is not there. Raises Unknown if the archive cannot be searched."""
         room = self.lobby.rooms.get(op.address)
         try:
             if room is not None and not room.archived:
@@ -80,7 +80,7 @@ class Line:
             if not _is(item.message, op.key):
                 continue
             if item.message.get("type") == "error":
-                return None  # it came back
+                return None  # it bounced
             if room is not None:
                 return Receipt(f"{room.jid}/{item.id}")
             if address.bare(item.message.get("from", "")) == self.session.jid:
@@ -91,10 +91,10 @@ class Line:
 
     async def _be_in(self, room: Room) -> None:
         if not await self.lobby.enter(room):
-            raise Rejected(room.refusal) if room.definite else NotSent(room.refusal, AWAY)
+            raise Rejected(room.refusal) if room.definite else NotSent(room.refusal, ROOM_RETRY_DELAY_S)
 
     async def _refs(self, op: Op, room: Room | None) -> Refs:
-        """What it says about other messages, in the ids of the wire; and its file, put to the server."""
+        """The references of an op to other messages, in the ids that clients use. Uploads the op's file."""
         if op.kind == "file":
             return Refs(url=await self.store.put(op), thread=_thread(op))
         if op.kind == "post":
@@ -106,7 +106,7 @@ class Line:
         return Refs(target, tuple(dict.fromkeys((*before, op.text.strip()))))
 
     def _reply(self, op: Op) -> Refs:
-        """In a room, the first part says what it answers."""
+        """The references of the first part in a room, which is a reply to the answered message."""
         answers = op.answers
         prefix = f"{op.address}/"
         if answers is None or not answers.id.startswith(prefix):
@@ -116,7 +116,7 @@ class Line:
         )
 
     async def _target(self, op: Op, room: Room | None) -> str:
-        """The id by which clients know the message that an op changes."""
+        """The id that clients use for the message that an op changes. Raises Rejected if it cannot be changed."""
         key = op.target or ""
         if room is not None and op.kind != "edit":  # reactions and retractions name the room's id, corrections ours
             return key.removeprefix(f"{room.jid}/")
@@ -175,7 +175,7 @@ class Line:
             raise Unknown(f"{room.jid} did not show the message")
         if seen.result().get("type") == "error":
             if error_of(seen.result())[1] == "not-acceptable":
-                room.leave()  # it forgot us
+                room.leave()  # the room lost our membership
                 raise NotSent(f"{room.jid} forgot us", 1.0)
             raise _refusal(seen.result())
         return Receipt(f"{room.jid}/{_room_id(seen.result(), room.jid) or op.key}")
@@ -188,7 +188,7 @@ class Line:
 
 
 def _refusal(message: Element) -> NotSent | Rejected:
-    """What a message that came back means: it was not accepted."""
+    """The error for a bounced message, which was not accepted: NotSent if a retry may succeed, else Rejected."""
     type, condition, text = error_of(message)
     why = f"{address.bare(message.get('from', ''))}: {condition}" + (f" ({text[:200]})" if text else "")
     return NotSent(why, 5.0) if type == "wait" or condition in PASSING else Rejected(why)

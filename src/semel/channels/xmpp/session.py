@@ -1,4 +1,4 @@
-"""One connection to the server: it is opened, asks questions, and is closed with everything that it started.
+"""One connection to the server: login, sending stanzas, requests with their answers, and a complete shutdown.
 
 session = Session(settings, resource="semel")
 await session.open()                       # raises Offline or Denied
@@ -41,9 +41,9 @@ FEATURES = (
     DISCO_INFO, PING, "urn:xmpp:message-correct:0", "urn:xmpp:reactions:0", "urn:xmpp:message-retract:1",
     "urn:xmpp:reply:0", "urn:xmpp:styling:0", "urn:xmpp:sid:0", "jabber:x:oob", "http://jabber.org/protocol/chatstates",
 )  # fmt: skip
-"""What our client knows, for those who ask (XEP-0030)."""
+"""The features that we announce to service discovery (XEP-0030)."""
 LOGIN = 2.0
-"""How many times `timeout` looking up, connecting and logging in may take together."""
+"""Time limit for look-up, connection and login together, as a multiple of the setting `timeout`."""
 
 
 class Refused(Exception):
@@ -58,7 +58,7 @@ Hears = Callable[[Element], None]
 
 
 class Session:
-    """One connection. Messages and presences go to `on_message` and `on_presence`, at once and in order."""
+    """One connection. It passes messages and presences to `on_message` and `on_presence` as they arrive, in order."""
 
     def __init__(
         self,
@@ -69,11 +69,11 @@ class Session:
     ) -> None:
         self.settings = settings
         self.on_message, self.on_presence = on_message, on_presence
-        self.watchers: list[Hears] = []  # see every message, too
-        self.awaited: set[str] = set()  # ids of messages whose answer is waited for
-        self.jid = settings.jid  # the account, as the server calls it
-        self.friends: set[str] = set()  # who may know that we are there: rooms, and people who see our presence
-        self.trust: ssl.SSLContext | None = None  # which certificates are trusted, once it was opened
+        self.watchers: list[Hears] = []  # additional callbacks for every message
+        self.awaited: set[str] = set()  # ids of messages whose confirmation `send` awaits
+        self.jid = settings.jid  # the account's bare address, after login as the server reports it
+        self.friends: set[str] = set()  # addresses that may know we are online: rooms and subscribed contacts
+        self.trust: ssl.SSLContext | None = None  # trusted certificates, set by `open`
         self._resource = resource
         self._stream: Stream | None = None
         self._asked: dict[str, tuple[str, asyncio.Future[Element]]] = {}
@@ -84,13 +84,13 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """It can be used, as far as we know."""
+        """Whether the connection is logged in and not known to be lost."""
         return self._stream is not None and self._stream.ready.done() and not self._stream.over.done()
 
     # ------------------------------------------------------------ its life
 
     async def open(self) -> None:
-        """Connect and log in. Raises Offline, Denied. What was opened is closed again if that fails."""
+        """Connect and log in. Raises Offline or Denied, after closing everything that was opened."""
         module = await asyncio.to_thread(importlib.import_module, "semel.channels.xmpp.transport")
         self.trust = await asyncio.to_thread(_trust, self.settings)
         context = self.trust or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -112,7 +112,7 @@ class Session:
             raise
 
     async def close(self) -> None:
-        """End it: afterwards no task, timer or socket of it is left."""
+        """Close the connection. Afterwards no task, timer or socket of it is left."""
         stream, self._stream = self._stream, None
         if stream is not None:
             if stream.ready.done() and not stream.over.done():
@@ -121,12 +121,12 @@ class Session:
         self._abandon(Offline("the connection was closed"))
 
     def lose(self, why: str) -> None:
-        """It is of no use any more: whoever waits for it is told."""
+        """Give up the connection; pending calls fail with Offline."""
         if self._stream is not None:
             self._stream.lose(Offline(why))
 
     async def lost(self) -> Offline | Denied:
-        """Why it is over, once it is."""
+        """Wait until the connection is lost. Returns the reason."""
         if self._stream is None:
             return Offline("the connection was closed")
         return await asyncio.shield(self._stream.over)
@@ -134,7 +134,7 @@ class Session:
     # ------------------------------------------------------------ saying and asking
 
     def say(self, stanza: Element) -> None:
-        """Write a stanza. Raises Offline if nothing of it was written."""
+        """Write a stanza. If it raises Offline, nothing of the stanza was written."""
         if self._stream is None:
             raise Offline("the connection is closed")
         self._stream.say(stanza)
@@ -161,23 +161,24 @@ class Session:
         return answer
 
     def _silence(self, asked: str) -> Exception:
-        """Our own server does not answer: the connection is of no use. Somebody else: as if they were not there."""
+        """The error for a request without answer: Offline (and the connection is given up) for our own server; for
+        others, Refused with remote-server-timeout."""
         if asked not in ("", self.jid, self.settings.domain):
             return Refused(asked, "wait", "remote-server-timeout", "no answer")
         self.lose(f"{self.settings.domain} did not answer in time")
         return Offline(f"{self.settings.domain} did not answer in time")
 
     async def ping(self) -> None:
-        """Until the server has dealt with everything that was written before (RFC 6120, 10.1: in order)."""
+        """Wait until the server has processed everything written before; it works in order (RFC 6120, 10.1)."""
         iq = make("iq", CLIENT, type_="get", to=self.settings.domain)
         add(iq, "ping", PING)
         try:
             await self.ask(iq)
         except Refused:
-            pass  # a server without ping says so, in order, too
+            pass  # a server without ping support answers with an error, also in order
 
     async def features(self, jid: str) -> tuple[frozenset[str], Element | None]:
-        """What somebody knows (XEP-0030), and the whole of their answer. Raises Refused, Offline."""
+        """(features, complete answer) of an entity's service discovery (XEP-0030). Raises Refused, Offline."""
         iq = make("iq", CLIENT, type_="get", to=jid)
         add(iq, "query", DISCO_INFO)
         query = child(await self.ask(iq), "query", DISCO_INFO)
@@ -188,7 +189,7 @@ class Session:
     # ------------------------------------------------------------ hearing
 
     def _hear(self, stanza: Element) -> bool:
-        """Whether this was ours to take."""
+        """Dispatch an incoming stanza. Returns whether it was handled, so that slixmpp must not handle it."""
         name = stanza.tag.rpartition("}")[2]
         if name == "message":
             for each in (*self.watchers, *([self.on_message] if self.on_message else [])):
@@ -211,12 +212,12 @@ class Session:
         return True
 
     def _may_answer(self, asked: str, source: str) -> bool:
-        """Only whom we asked may answer (RFC 6120, 8.1.2.1: our own server may leave its name out)."""
+        """Whether an answer is from the entity we asked. Our own server may omit its address (RFC 6120, 8.1.2.1)."""
         own = ("", self.jid, self.settings.domain)
         return source == asked or (asked in own and address.bare(source) in own)
 
     def _answer(self, iq: Element) -> None:
-        """A request to us: friends may know that we are there, and what we know; nobody may know more."""
+        """Answer a request. Only friends get an answer to ping and service discovery; others cannot see us online."""
         source = address.bare(iq.get("from", ""))
         friend = source in self.friends or source in ("", self.jid, self.settings.domain)
         reply = make("iq", CLIENT, type_="result", id=iq.get("id", ""), to=iq.get("from", ""))
@@ -230,7 +231,7 @@ class Session:
             for feature in FEATURES:
                 add(query, "feature", DISCO_INFO, var=feature)
         elif iq.get("type") == "set" and source in ("", self.jid):
-            pass  # our server tells of the roster, or of a block list: noted
+            pass  # roster or block list push of our server: acknowledged
         else:
             reply.set("type", "error")
             error = add(reply, "error", CLIENT, type_="cancel")
@@ -244,12 +245,15 @@ class Session:
 
 
 async def first(seconds: float | None, *futures: asyncio.Future[Any]) -> None:
-    """Until one of them is done, or that much time has passed."""
+    """Wait until one of the futures is done or `seconds` have passed."""
     await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _trust(settings: XmppSettings) -> ssl.SSLContext | None:
-    """The system's certificates, and those of `ca_file`; None where neither is asked for. Raises Denied."""
+    """A TLS context with the system's certificates and those of `ca_file`; None without TLS and `ca_file`.
+
+    Raises Denied if `ca_file` cannot be read.
+    """
     if settings.ca_file is None:
         return _context(None, 0) if settings.tls != "none" else None
     try:
@@ -260,7 +264,7 @@ def _trust(settings: XmppSettings) -> ssl.SSLContext | None:
 
 @lru_cache(8)
 def _context(ca_file: str | None, changed: int) -> ssl.SSLContext:
-    """Making it takes 0.2 s, so it is made once for each state of the file."""
+    """A TLS context. Building it takes 0.2 s, so it is cached by the file's modification time `changed`."""
     context = ssl.create_default_context()
     if ca_file is not None:
         context.load_verify_locations(cafile=ca_file)

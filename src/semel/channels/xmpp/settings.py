@@ -1,4 +1,4 @@
-"""What `[channels.NAME]` with `kind = "xmpp"` may hold."""
+"""The settings of an XMPP account: `[channels.NAME]` with `kind = "xmpp"`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ TLS = ("required", "direct", "none")
 
 @dataclass(frozen=True)
 class XmppSettings:
-    """`[channels.NAME]` with `kind = "xmpp"`. Times are seconds, sizes bytes."""
+    """One XMPP account. Times are seconds, sizes bytes."""
 
     jid: str = ""  # the account: name@example.org
     password: str = field(default="", repr=False)
-    server: str | None = None  # host to connect to; None: what DNS says of the account's domain
+    server: str | None = None  # host to connect to; default: by DNS from the account's domain
     port: int | None = None  # 5222, or 5223 with tls = "direct"
     tls: Literal["required", "direct", "none"] = "required"  # see docs/xmpp.md
-    ca_file: str | None = None  # certificates (PEM) to trust beside the system's
+    ca_file: str | None = None  # certificates (PEM) to trust in addition to the system's
     rooms: list[str] = field(default_factory=list)  # room@conference.example.org
-    nick: str | None = None  # what we are called in rooms; None: the account's name
-    room_password: str | None = field(default=None, repr=False)  # for rooms that want one
-    resource: str = "semel"  # the name of the connection that hears; a second one with it ends the first
+    nick: str | None = None  # our nick in rooms; default: the account's name
+    room_password: str | None = field(default=None, repr=False)  # for rooms that need a password
+    resource: str = "semel"  # resource of the receiving connection; a second one with it ends the first
     archive: bool = True  # false: the server keeps no archive; see docs/xmpp.md for what is then not promised
-    allow_private: bool = False  # files may be fetched from, and put to, this machine and its network
+    allow_private: bool = False  # files may be transferred from and to this machine and its network
     file_limit: int = 20_000_000  # of a file that people send
-    max_len: int = 10_000  # of one message's text, in Markdown; longer ones leave in parts
-    timeout: float = 15.0  # for one answer of the server
-    keepalive: float = 60.0  # between two checks that server and rooms still hear us
+    max_len: int = 10_000  # of one message's text, in Markdown; longer texts are split
+    timeout: float = 15.0  # for an answer of the server
+    keepalive: float = 60.0  # interval of checks that server and rooms still answer
 
     def __post_init__(self) -> None:
         if not self.jid:
@@ -76,7 +76,7 @@ class XmppSettings:
 
     @property
     def name(self) -> str:
-        """What we are called in rooms."""
+        """Our nick in rooms."""
         return self.nick or address.local(self.jid)
 
 

@@ -1,11 +1,11 @@
-"""What leaves, as XML. Pure: every id that it needs is given."""
+"""Build outgoing stanzas. Pure: the caller provides all ids."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from semel.channels.words import REPEAT
+from semel.channels.words import REPEAT_PREFIX
 from semel.channels.xmpp.render import styled
 from semel.channels.xmpp.xml import (
     CLIENT,
@@ -25,20 +25,20 @@ from semel.channels.xmpp.xml import (
 from semel.gateway.ports import Op
 
 MOST = 120_000
-"""Bytes of a body: with everything around it, it stays below the smallest usual limit of a stanza, 256 KiB."""
+"""Maximum bytes of a body. The whole stanza stays below the smallest usual limit of servers, 256 KiB."""
 RETRACTED = "/me took a message back that your client still shows."
 
 
 @dataclass(frozen=True)
 class Refs:
-    """What an op says about other messages, in the ids of the wire."""
+    """The references of an op to other messages, in the ids that clients use."""
 
-    target: str = ""  # of the message that is edited, reacted to or taken back
+    target: str = ""  # id of the message that is edited, reacted to or retracted
     emojis: tuple[str, ...] = ()  # all our reactions to it, the new one among them
     reply_id: str = ""
-    reply_to: str = ""  # full address of who wrote it
+    reply_to: str = ""  # full address of that message's author
     thread: str = ""
-    url: str = field(default="")  # where the file was put
+    url: str = field(default="")  # URL of the uploaded file
 
 
 def message(op: Op, group: bool, refs: Refs) -> Element:
@@ -69,7 +69,7 @@ def message(op: Op, group: bool, refs: Refs) -> Element:
 
 
 def _text(stanza: Element, body: str, op: Op, refs: Refs) -> None:
-    add(stanza, "body", CLIENT, (REPEAT if op.marked else "") + body)
+    add(stanza, "body", CLIENT, (REPEAT_PREFIX if op.marked else "") + body)
     if refs.thread:
         add(stanza, "thread", CLIENT, refs.thread)
     if refs.reply_id:
@@ -78,7 +78,7 @@ def _text(stanza: Element, body: str, op: Op, refs: Refs) -> None:
 
 
 def typing(address: str, group: bool) -> Element:
-    """That an answer is being written (XEP-0085); nobody keeps it."""
+    """The stanza for the typing state (XEP-0085), which is not stored anywhere."""
     stanza = make("message", CLIENT, to=address, type_="groupchat" if group else "chat")
     add(stanza, "composing", STATES)
     add(stanza, "no-store", HINTS)

@@ -1,8 +1,8 @@
-"""slixmpp's connection, tamed: one attempt to connect, no reconnecting, and nothing that outlives `end`.
+"""A slixmpp connection with a limited life: one attempt to connect, no reconnecting, and nothing that outlives `end`.
 
-slixmpp makes the stream: look-up, TCP, TLS, SASL, binding, XML. Every message, presence and answer goes to `heard`
-instead of its own handlers, and what we say is written at once (`say`), not queued: what was not written has
-provably not left.
+slixmpp provides the stream: look-up, TCP, TLS, SASL, binding, XML parsing. Every message, presence and iq is passed to
+`heard` instead of slixmpp's handlers. `say` writes a stanza at once instead of queueing it, so that a stanza that was
+not written has provably not been sent (Law 7).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ the archive holds 50 of them at most."""
 
 
 class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
-    """One connection. `ready` is done once messages can be sent; `over` is done, with why, once it is lost."""
+    """One connection. `ready` is done when stanzas can be sent; `over` is done, with the reason, when it is lost."""
 
     def __init__(
         self, jid: str, password: str, tls: str, context: ssl.SSLContext, heard: Callable[[Element], bool]
@@ -44,7 +44,7 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         self._heard = heard
         self._started: set[asyncio.Task[Any]] = set()
         self._refused: list[object] = []
-        self._unread = 0  # bytes that came since the last stanza was whole
+        self._unread = 0  # bytes received since the last complete stanza
         self._tls = tls
         self.enable_direct_tls = tls == "direct"
         self.enable_starttls = tls == "required"
@@ -68,21 +68,21 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
     # ------------------------------------------------------------ its life
 
     def begin(self, server: str | None, port: int | None) -> None:
-        """Begin to connect: to that server, or to where DNS says."""
+        """Start to connect to the given server, or to the one that DNS names."""
         if server is not None:
             self._started.add(self._task(self.connect(server, port)))
         else:
-            self.enable_direct_tls = self._tls != "none"  # DNS says which of both it is
+            self.enable_direct_tls = self._tls != "none"  # DNS decides between direct TLS and STARTTLS
             self._started.add(self._task(self.connect()))
 
     def lose(self, why: Fault) -> None:
-        """The connection is of no use any more."""
+        """Give up the connection, with the reason for `over`."""
         if not self.over.done():
             self.over.set_result(why)
         self.abort()
 
     async def end(self, grace: float = 2.0) -> None:
-        """Close it, and wait until nothing of it is left. Safe to call at any time, and again."""
+        """Close the connection and wait until no task or socket of it is left. May be called at any time and again."""
         self.lose(Offline("closed"))
         self.cancel_connection_attempt()
         for handle in self.scheduled_events.values():
@@ -99,7 +99,7 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
                     await self.gone.wait()
 
     def polite(self) -> None:
-        """Say that we leave, so that the server does not wait for us."""
+        """Close the XML stream, so that the server knows that we have left."""
         with contextlib.suppress(NotConnectedError):
             self.send_raw(self.stream_footer)
 
@@ -108,7 +108,7 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         return future
 
     def _mine(self) -> None:
-        """The running task is one of this connection: it is ended with it."""
+        """Register the running task as one of this connection, to be cancelled by `end`."""
         task = asyncio.current_task()
         if task is not None:
             self._started.add(task)
@@ -117,7 +117,7 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
     # ------------------------------------------------------------ what is said and heard
 
     def say(self, stanza: Element) -> None:
-        """Write a stanza now. Raises Offline if nothing of it was written."""
+        """Write a stanza now. If it raises Offline, nothing of the stanza was written."""
         if self.over.done() or not self.ready.done():
             raise Offline("the connection is not open")
         try:
@@ -126,7 +126,7 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
             raise Offline("the connection is lost") from None
 
     def recv_stanza(self, stanza: Any) -> None:
-        """Ours, where `heard` takes it; the rest (what slixmpp negotiates) goes its way."""
+        """Pass a stanza to `heard`; slixmpp gets only those that it needs for negotiation."""
         self._unread = 0
         if stanza.xml.tag in (MESSAGE, PRESENCE, IQ) and self.ready.done() and self._heard(stanza.xml):
             return
@@ -146,7 +146,7 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
     # ------------------------------------------------------------ no reconnecting, no loose tasks
 
     def reschedule_connection_attempt(self) -> None:
-        """slixmpp tries again for ever; we do not."""
+        """Give up instead: slixmpp would retry endlessly."""
         untrusted = next((why for why in self._refused if isinstance(why, ssl.SSLCertVerificationError)), None)
         if untrusted is not None:
             self.lose(_untrusted(untrusted))

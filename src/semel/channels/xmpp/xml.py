@@ -1,4 +1,4 @@
-"""XML as this channel uses it: namespaces, small helpers over ElementTree, text that may stand in it."""
+"""XML namespaces, small helpers for ElementTree, and cleaning of text for XML."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def clean(text: str) -> str:
-    """The text without what XML 1.0 cannot hold (control characters, surrogates): each becomes U+FFFD.
+    """Replace characters that XML 1.0 does not allow (control characters, surrogates) with U+FFFD.
 
-    A line ends with a line feed: XML turns the other endings into it anyway.
+    Line endings become line feeds, as an XML parser would make them anyway.
     """
     return _NOT_XML.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def make(tag: str, space: str, text: str | None = None, **attributes: str) -> Element:
-    """`<tag xmlns=space ...>text</tag>`; an underscore behind an attribute's name is dropped (`type_`, `from_`)."""
+    """Make `<tag xmlns=space ...>text</tag>`. A trailing underscore of an attribute name is dropped (`type_`)."""
     element = Element(f"{{{space}}}{tag}", {name.rstrip("_"): clean(value) for name, value in attributes.items()})
     element.text = clean(text) if text is not None else None
     return element
 
 
 def add(parent: Element, tag: str, space: str, text: str | None = None, **attributes: str) -> Element:
-    """The same, as the last child of `parent`."""
+    """Make an element like `make`, and append it to `parent`."""
     element = make(tag, space, text, **attributes)
     parent.append(element)
     return element
@@ -75,12 +75,12 @@ def every(parent: Element, tag: str, space: str) -> Iterator[Element]:
 
 
 def said(parent: Element, tag: str, space: str = CLIENT) -> str:
-    """The text of a child, "" where there is none."""
+    """The text of a child element; "" if there is none."""
     return parent.findtext(f"{{{space}}}{tag}") or ""
 
 
 def form(kind: str, fields: dict[str, str]) -> Element:
-    """A submitted data form (XEP-0004) of that FORM_TYPE."""
+    """A submitted data form (XEP-0004) with FORM_TYPE `kind`."""
     x = make("x", FORM, type_="submit")
     for name, value in {"FORM_TYPE": kind, **fields}.items():
         field = add(x, "field", FORM, var=name, **({"type_": "hidden"} if name == "FORM_TYPE" else {}))

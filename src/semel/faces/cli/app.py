@@ -1,4 +1,4 @@
-"""The app that commands join, and what they share: where the gateway is, and a call to it."""
+"""The typer app, and what all commands share: options that locate the gateway, and a call to it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def semel(
 
 
 def ask(config: Path | None, data_dir: Path | None, call: Callable[[Client], Awaitable[T]]) -> T:
-    """Call a running gateway. Raises NoGateway where none answers."""
+    """Run `call` with a client of the running gateway. Raises NoGateway if none answers."""
 
     async def go() -> T:
         async with Client(locate(config, data_dir)[0]) as client:

@@ -1,4 +1,4 @@
-"""What was said before: `semel search`, `semel export`, `semel import`."""
+"""`semel search`, `semel export` and `semel import`."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def search(
 ) -> None:
     """Find what was said, in every session."""
     where: dict[str, Any] = {
-        "session": session, "role": role and role.value, "since": _moment("--since", since),
-        "until": _moment("--until", until), "order": "best" if best else "newest", "limit": limit, "after": after,
+        "session": session, "role": role and role.value, "since": _parse_time("--since", since),
+        "until": _parse_time("--until", until), "order": "best" if best else "newest", "limit": limit, "after": after,
     }  # fmt: skip
     text = " ".join(_quoted(word) for word in words)
     found = ask(config, data_dir, lambda client: client.search(text, **where))
@@ -87,12 +87,12 @@ def search(
 
 
 def _quoted(word: str) -> str:
-    """The shell took a phrase's quotes away: an argument of several words was one."""
+    """Quote an argument of several words again: it was a quoted phrase, and the shell removed the quotes."""
     return f'"{word}"' if re.search(r"\s", word.strip()) and '"' not in word else word
 
 
 def _tell(hit: dict[str, Any]) -> None:
-    """One line for programs, two for people."""
+    """Print a hit: one tab-separated line in a pipe, two lines on a terminal."""
     text = "".join(piece["text"] for piece in hit["snippet"])
     if not sys.stdout.isatty():
         plain = " ".join(text.split())
@@ -108,8 +108,8 @@ def _tell(hit: dict[str, Any]) -> None:
     out.print(line)
 
 
-def _moment(option: str, told: str | None) -> int | None:
-    """`2h` ago, or a date and time here, in ms."""
+def _parse_time(option: str, told: str | None) -> int | None:
+    """Parse an age like `2h`, or a local date and time, to ms since the epoch. Raises typer.BadParameter."""
     if told is None:
         return None
     if ago := re.fullmatch(r"(\d{1,6})([smhdw])", told):
@@ -139,7 +139,7 @@ def export(
             Client(locate(config, data_dir)[0]) as client,
             contextlib.aclosing(client.export(session, format.value)) as pieces,
         ):
-            first = await anext(pieces)  # a session that is not there leaves no file
+            first = await anext(pieces)  # fails before the file is opened if there is no such session
             with _opened(output) as file:
                 file.write(first)
                 async for piece in pieces:
@@ -151,7 +151,7 @@ def export(
 
 
 class _AsText(io.RawIOBase):
-    """Stdout where it takes only text, or is a terminal: what people wrote does not command that."""
+    """Stdout as a binary file, if it is a terminal or takes only text. A terminal gets control characters escaped."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
@@ -164,7 +164,7 @@ class _AsText(io.RawIOBase):
 
 @contextlib.contextmanager
 def _opened(output: Path | None) -> Iterator[IO[bytes]]:
-    """Stdout, or a file that is whole or not there."""
+    """Open stdout, or a file that appears under its name only when it is complete."""
     if output is None:
         sys.stdout.flush()
         plain = None if sys.stdout.isatty() else getattr(sys.stdout, "buffer", None)

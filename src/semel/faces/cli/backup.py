@@ -1,4 +1,4 @@
-"""`semel backup` and `semel restore`: a copy of the ledger with its files, and putting one back."""
+"""`semel backup` and `semel restore`: copy the ledger with its files, and restore such a copy (Law 14)."""
 
 from __future__ import annotations
 

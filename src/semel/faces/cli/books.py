@@ -1,4 +1,4 @@
-"""The books: `semel why` tells one story, `semel doctor` runs every conservation law."""
+"""The books: `semel why` traces one event, claim or part; `semel doctor` checks every conservation law."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def doctor(json: Json = False, config: Config = None, data_dir: DataDir = None) 
 
 
 def _report(report: dict[str, Any]) -> None:
-    """A line a book; under a broken one the first rows that break it."""
+    """Print one line per book, and the first 20 rows that break it."""
     out = console()
     for book in report["books"]:
         mark = Text("ok    ", "green") if book["ok"] else Text("BROKEN", "bold red")
@@ -72,14 +72,14 @@ def _report(report: dict[str, Any]) -> None:
 
 
 def _tell(story: dict[str, Any]) -> None:
-    """One line a step: when, and what happened."""
+    """Print one line per step: its time and what happened."""
     out = console()
     for line in story["lines"]:
         out.print(Text(f"{stamp(line['at']) if line['at'] else '':<19}  ", "dim"), Text(visible(line["text"])), sep="")
 
 
 def _offline(ledger: Path) -> dict[str, Any]:
-    """The same report from the file, opened for reading. Raises LedgerError."""
+    """The doctor's report, read from the ledger file itself, which is opened read-only. Raises LedgerError."""
     from semel.gateway.api.reads import report
     from semel.ledger.storage.store import Store
 

@@ -1,4 +1,4 @@
-"""What becomes of messages while a session is busy: `semel session busy`."""
+"""`semel session busy`: show or set what becomes of messages that come while a session is busy."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from semel.faces.busy import DOES
+from semel.faces.busy import MODE_DESCRIPTIONS
 from semel.faces.cli.app import Config, DataDir, Json, Session, ask
 from semel.faces.cli.out import as_json, remark
 from semel.faces.cli.session import session
-from semel.faces.cli.talk import checked
+from semel.faces.cli.talk import check_busy_mode
 from semel.faces.client import Client
 from semel.law.busy import MODES
 
@@ -29,7 +29,7 @@ def busy(
     data_dir: DataDir = None,
 ) -> None:
     """Say what becomes of messages that come while a session is busy, or show it."""
-    wanted = checked(mode, UNSET)
+    wanted = check_busy_mode(mode, UNSET)
 
     async def go(client: Client) -> dict[str, Any]:
         if wanted is not None:
@@ -43,4 +43,4 @@ def busy(
         print(UNSET)
     else:
         print(found)
-        remark(DOES[found])
+        remark(MODE_DESCRIPTIONS[found])

@@ -1,4 +1,4 @@
-"""Channels: how each fares, and what came that nobody could use."""
+"""`semel channels`: the state of each channel, and its quarantined input."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def channels(
         as_json(found)
         return
     headings = ("CHANNEL", "KIND", "STATE", "SINCE", "HEARD", "REPEATS", "REFUSED", "QUARANTINED", "ERROR")
-    here = sys.stdout.isatty()  # on a terminal what is wrong stands below, where there is room for it
+    here = sys.stdout.isatty()  # on a terminal, errors are printed below the table, where long lines fit
     rows(
         headings[: -1 if here else None],
-        (_fares(c)[: -1 if here else None] for c in found),
+        (_format_row(c)[: -1 if here else None] for c in found),
         "no channels are configured; docs/channels.md tells which there are",
         whole=("CHANNEL",),
     )
     for channel in found if here else ():
-        if _silent(channel):
+        if _is_disconnected(channel):
             again = f"; it is tried again at {when(channel['retry_at'])}" if channel.get("retry_at") else ""
             Console(highlight=False).print(Text(f"{channel['name']}: {visible(_error(channel, 400))}{again}", "yellow"))
     if here and any(c["counts"]["quarantined"] for c in found):
         remark("what is quarantined, and why: semel channels --quarantined")
 
 
-def _fares(c: dict[str, Any]) -> tuple[object, ...]:
+def _format_row(c: dict[str, Any]) -> tuple[object, ...]:
     counts = c["counts"]
     return (
         c["name"], c.get("kind"), c["state"], when(c["since"]), counts["accepted"],
@@ -56,13 +56,13 @@ def _fares(c: dict[str, Any]) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _silent(channel: dict[str, Any]) -> bool:
+def _is_disconnected(channel: dict[str, Any]) -> bool:
     return channel["state"] in ("offline", "denied")
 
 
 def _error(channel: dict[str, Any], most: int = 80) -> str:
-    """What is wrong now; what was wrong once and is not any more is in the JSON."""
-    return shorten_to_line(str(channel.get("error") or ""), most) if _silent(channel) else ""
+    """The current error of a channel, shortened. Past errors are only in the JSON."""
+    return shorten_to_line(str(channel.get("error") or ""), most) if _is_disconnected(channel) else ""
 
 
 def _quarantined(found: list[dict[str, Any]], json: bool) -> None:

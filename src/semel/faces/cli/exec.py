@@ -1,4 +1,4 @@
-"""`semel exec`: run a command, and report what became of it to a session."""
+"""`semel exec`: run a command and report its start and end to a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from semel.timing.durations import parse_duration
 if TYPE_CHECKING:
     from semel.tools.exec.reporter import Target
 
-CANNOT = 125  # the command was not run: the spool cannot be written (as `env` and `timeout` say it)
+EXIT_NOT_RUN = (
+    125  # exit code if the spool cannot be written, so the command was not run; `env` and `timeout` use the same
+)
 NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -69,27 +71,27 @@ def exec_(
 
 def _run(data: Path, node: str, to: Target, session: str, command: list[str], attach: bool, patience: float) -> int:
     from semel.tools.exec.spool import Spool
-    from semel.tools.exec.watch import FOLDER, Watch, flushed_stdout
+    from semel.tools.exec.watch import EXEC_FOLDER, ExecRunner, flush_stdout
 
-    flushed_stdout()
-    spool = Spool(data, FOLDER, node)
+    flush_stdout()
+    spool = Spool(data, EXEC_FOLDER, node)
     try:
-        return Watch(spool, to, complain).run(session, node, command, attach, patience)
+        return ExecRunner(spool, to, complain).run(session, node, command, attach, patience)
     except OSError as error:
         complain(f"the spool {spool.place} cannot be written: {error.strerror or error}. The command was not started")
-        return CANNOT
+        return EXIT_NOT_RUN
 
 
 def _flush(data: Path, name: str | None, to: Target, patience: float) -> int:
-    from semel.tools.exec.spool import Spool, spools
-    from semel.tools.exec.watch import FOLDER, flush
+    from semel.tools.exec.spool import Spool, list_spools
+    from semel.tools.exec.watch import EXEC_FOLDER, flush
 
-    named = [Spool(data, FOLDER, _node(name))] if name else None
+    named = [Spool(data, EXEC_FOLDER, _node(name))] if name else None
     override = to.url is not None or to.token_file is not None
     try:
-        taken, left = flush(named or spools(data, FOLDER), to, override, patience, complain)
+        taken, left = flush(named or list_spools(data, EXEC_FOLDER), to, override, patience, complain)
     except OSError as error:
-        complain(f"the spool {data / FOLDER} cannot be read: {error.strerror or error}")
+        complain(f"the spool {data / EXEC_FOLDER} cannot be read: {error.strerror or error}")
         return 1
     for line in taken:
         print(line)

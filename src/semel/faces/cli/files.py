@@ -67,7 +67,7 @@ def fold(
         for item in fold_file(trace, agent):
             sys.stdout.write(escaped(jsonlib.dumps(item, ensure_ascii=False)) + "\n")
     except BrokenPipeError:
-        raise  # the reader has what it wanted
+        raise  # the reader of the pipe has stopped reading
     except OSError as error:
         complain(f"{trace} cannot be read: {error.strerror}")
         raise typer.Exit(1) from None

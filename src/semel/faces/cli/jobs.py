@@ -1,4 +1,4 @@
-"""Background jobs: the commands that agents run beside their turns."""
+"""`semel jobs`: list and cancel the commands that agents run in the background."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from semel.faces.cli.out import as_json, remark, rows, when
 from semel.text.shorten import shorten_to_line
 
 LINE_CHARS = 80
-BY = "the owner"  # who cancels here
+BY = "the owner"  # recorded as the person who cancelled the job
 
 jobs = typer.Typer(help="What agents run in the background: list it, cancel it.", no_args_is_help=True)
 app.add_typer(jobs, name="jobs")

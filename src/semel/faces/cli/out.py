@@ -1,4 +1,4 @@
-"""Output: for people on a terminal, plain in a pipe (tab-separated rows, no colours, no header)."""
+"""Printing: tables and colours on a terminal; tab-separated rows without colours or header in a pipe."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rich.text import Text
 
 from semel.text.visible import escaped, visible
 
-STATES = {
+STATE_STYLES = {
     "sent": "green", "queued": "cyan", "sending": "cyan", "unknown": "yellow", "held": "yellow",
     "rejected": "red", "dropped": "dim", "idle": "dim", "running": "green", "waiting": "cyan",
     "said": "green", "echo": "cyan", "refused": "red", "quiet": "dim",
     "accepted": "green", "done": "green", "failed": "red", "failed later": "red", "cancelled": "yellow", "lost": "red",
     "online": "green", "starting": "dim", "offline": "yellow", "denied": "bold red",
 }  # fmt: skip
-"""How a state looks. Colour only repeats what the word says."""
+"""State -> rich style. The word alone carries the meaning; colour only repeats it."""
 
 
 def console() -> Console:
@@ -30,18 +30,18 @@ def console() -> Console:
 
 
 def beside() -> Console:
-    """Stderr: on a terminal between words where a line is too long for it, else as it is."""
+    """A console on stderr that wraps long lines between words on a terminal, and leaves them whole elsewhere."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def complain(*lines: str) -> None:
-    """An error, on stderr."""
+    """Print error lines to stderr."""
     for line in lines:
         beside().print(Text(f"semel: {visible(line)}", "red"))
 
 
 def remark(line: str) -> None:
-    """Something beside the output proper, on stderr."""
+    """Print a remark to stderr, so that stdout holds only the result."""
     beside().print(Text(visible(line), "dim"))
 
 
@@ -50,9 +50,9 @@ def as_json(value: Any) -> None:
 
 
 def rows(headings: Sequence[str], lines: Iterable[Sequence[object]], empty: str, whole: Collection[str] = ()) -> None:
-    """A listing, a row a line. `empty` is what a person is told where there is nothing to list.
+    """Print a table, one row per line. On a terminal, `empty` is printed if there are no rows.
 
-    `whole`: headings of columns that people copy from: they give way last, and are folded, not cut.
+    `whole` holds the headings of columns that people copy from: they shrink last, and are wrapped instead of cut.
     """
     table = [["" if cell is None else str(cell) for cell in line] for line in lines]
     if not sys.stdout.isatty():
@@ -74,7 +74,7 @@ def rows(headings: Sequence[str], lines: Iterable[Sequence[object]], empty: str,
 
 
 def fit(natural: Sequence[int], kept: Sequence[bool], room: int) -> list[int]:
-    """Widths of columns two blanks apart: the widest gives way first, and the kept ones once no other can."""
+    """Column widths that fit into `room`, with two blanks between columns. The widest shrinks first, kept ones last."""
     widths = [min(width, room) for width in natural]
     over = sum(widths) + 2 * (len(widths) - 1) - room
     for only_kept, least in ((False, 5), (True, 8), (False, 1), (True, 1)):
@@ -86,20 +86,20 @@ def fit(natural: Sequence[int], kept: Sequence[bool], room: int) -> list[int]:
 
 
 def _cell(cell: str) -> Text:
-    return Text(visible(" ".join(cell.split())), style=STATES.get(cell, ""))
+    return Text(visible(" ".join(cell.split())), style=STATE_STYLES.get(cell, ""))
 
 
 def shown(text: str) -> str:
-    """An agent's or a stranger's text: in a pipe as it is, on a terminal without power over it."""
+    """Untrusted text for stdout: unchanged in a pipe, with control characters made visible on a terminal."""
     return visible(text) if sys.stdout.isatty() else text
 
 
 def state(word: str) -> Text:
-    return Text(word, style=STATES.get(word, ""))
+    return Text(word, style=STATE_STYLES.get(word, ""))
 
 
 def when(ms: int | float | None) -> str:
-    """Milliseconds since the epoch as local time; today's without the date."""
+    """Milliseconds since the epoch as local time, without the date if it is today; "" for `None`."""
     if ms is None:
         return ""
     at = time.localtime(ms / 1000)

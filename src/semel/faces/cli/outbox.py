@@ -1,4 +1,4 @@
-"""The outbox: what left, what is on its way, and what waits for a person's word."""
+"""`semel outbox`: list outgoing parts, show one, and decide about held ones (Law 7)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask
 from semel.faces.cli.out import as_json, console, remark, rows, shown, state, when
-from semel.faces.client import Refused
+from semel.faces.client import RequestRefused
 from semel.text.shorten import shorten_to_line
 
 outbox = typer.Typer(
@@ -22,7 +22,7 @@ Part = Annotated[str, typer.Argument(metavar="PART", help="A part's id, as print
 
 
 def number(ref: str) -> int:
-    """The id of a part: p12, as it is printed, or 12."""
+    """Parse the id of a part: "p12", as printed, or "12". Raises typer.BadParameter."""
     digits = ref.lower().removeprefix("p")
     if not digits.isascii() or not digits.isdigit():
         raise typer.BadParameter(f"{ref!r} is not a part's id, such as p12")
@@ -58,10 +58,10 @@ def list_(
     )
     if held:
         part = f"p{held[-1]['id']}"
-        remark(f"{len(held)} held: nobody knows whether they arrived. {_NEXT.format(part=part)}")
+        remark(f"{len(held)} held: nobody knows whether they arrived. {_HELD_HELP.format(part=part)}")
 
 
-_NEXT = (
+_HELD_HELP = (
     "Look there, then say, of one part or several:\n"
     "  semel outbox arrived {part}   it is there\n"
     "  semel outbox resend {part}    it is not: it leaves again, as a repeat\n"
@@ -96,14 +96,14 @@ def drop(parts: Parts, json: Json = False, config: Config = None, data_dir: Data
 
 
 def _decide(refs: list[str], verdict: str, json: bool, config: Config, data_dir: DataDir) -> None:
-    """One part after the other, in the order given: what is sent again keeps it."""
+    """Decide about parts one by one, in the order given, so that resent parts leave in that order."""
     ids, done = [number(ref) for ref in refs], []
     try:
         for id in ids:
             done.append(_one(id, verdict, config, data_dir))
             if not json:
                 console().print(f"p{id}", state(done[-1]["state"]))
-    finally:  # one that cannot be decided any more hides nothing of those before it
+    finally:  # if one part fails, print the decisions made before it
         if json and done:
             as_json(done if len(ids) > 1 else done[0])
 
@@ -111,8 +111,8 @@ def _decide(refs: list[str], verdict: str, json: bool, config: Config, data_dir:
 def _one(id: int, verdict: str, config: Config, data_dir: DataDir) -> dict[str, Any]:
     try:
         return ask(config, data_dir, lambda client: client.decide(id, verdict))
-    except Refused as no:
-        raise Refused(no.status, no.code, f"p{id}: {no}") from None
+    except RequestRefused as no:
+        raise RequestRefused(no.status, no.code, f"p{id}: {no}") from None
 
 
 def _state(part: dict[str, Any]) -> str:
@@ -137,4 +137,4 @@ def _print(part: dict[str, Any]) -> None:
     if part.get("failed"):
         remark(f"It was sent, and its platform told later that it failed: 'semel why e{part['failed']}' tells more.")
     if part["state"] == "held":
-        remark(f"It is held: nobody knows whether it arrived. {_NEXT.format(part='p' + str(part['id']))}")
+        remark(f"It is held: nobody knows whether it arrived. {_HELD_HELP.format(part='p' + str(part['id']))}")

@@ -1,4 +1,4 @@
-"""Who may talk on the channels: list people, add and remove accounts, make a code."""
+"""`semel people` and `semel pair`: list who may talk, add and remove accounts, create pairing codes."""
 
 from __future__ import annotations
 

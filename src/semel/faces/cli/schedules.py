@@ -1,4 +1,4 @@
-"""Schedules: what fires by the clock."""
+"""`semel schedules`: list, add, remove, pause and resume schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One session's own life: a new chapter, a title, put away, deleted."""
+"""`semel session`: start a new chapter; rename, archive or delete a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from semel.faces.cli.app import Config, DataDir, Session, app, ask
 from semel.faces.cli.out import complain, remark
-from semel.faces.cli.talk import me
+from semel.faces.cli.talk import get_login_name
 from semel.faces.client import Client
 
 session = typer.Typer(help="One session: rename it, put it away, begin a new chapter, delete it.", no_args_is_help=True)
@@ -20,7 +20,7 @@ app.add_typer(session, name="session")
 @session.command()
 def new(key: Session, config: Config = None, data_dir: DataDir = None) -> None:
     """Begin a new chapter, as /new does: the agent forgets what was said so far; the transcript stays."""
-    ask(config, data_dir, lambda client: client.new_chapter(key, me(), uuid.uuid4().hex))
+    ask(config, data_dir, lambda client: client.new_chapter(key, get_login_name(), uuid.uuid4().hex))
     remark(f"a new chapter of {key} begins")
 
 

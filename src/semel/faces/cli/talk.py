@@ -1,4 +1,4 @@
-"""Talking: `semel chat` and `semel say`."""
+"""`semel chat` and `semel say`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session,
 from semel.faces.cli.out import as_json, complain, remark, shown
 from semel.faces.client import Client
 from semel.faces.config import locate
-from semel.faces.wait import Answer, wait_for_answer
+from semel.faces.wait import TurnAnswer, wait_for_answer
 from semel.law.busy import MODES
 
 
-def me() -> str:
-    """The name a message from this terminal is recorded with."""
+def get_login_name() -> str:
+    """The sender's name for messages from this terminal: the login name, or "terminal"."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
         return "terminal"
 
 
-def checked(mode: str | None, *others: str) -> str | None:
-    """The name of a busy mode, or a usage error that lists them."""
+def check_busy_mode(mode: str | None, *others: str) -> str | None:
+    """Check the name of a busy mode (or one of `others`) and return it; `None` passes. Exits with 2 and a list."""
     if mode is not None and mode not in (*MODES, *others):
         complain(f"{mode!r} is not one of {', '.join((*MODES, *others))}")
         raise typer.Exit(2)
@@ -48,10 +48,10 @@ def chat(
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from semel.faces.terminal.lines import run_lines
 
-        raise typer.Exit(run_lines(data, session, me()))
+        raise typer.Exit(run_lines(data, session, get_login_name()))
     from semel.faces.terminal.app import run_chat
 
-    raise typer.Exit(run_chat(data, session, me()))
+    raise typer.Exit(run_chat(data, session, get_login_name()))
 
 
 @app.command()
@@ -87,10 +87,12 @@ def say(
         complain("there is nothing to say: the text is empty")
         raise typer.Exit(2)
 
-    mode = checked(busy)
+    mode = check_busy_mode(busy)
 
-    async def go(client: Client) -> tuple[dict[str, object], Answer | None]:
-        heard = await client.say(session, words, sender=sender or me(), id=id, busy=mode, automatic=automatic)
+    async def go(client: Client) -> tuple[dict[str, object], TurnAnswer | None]:
+        heard = await client.say(
+            session, words, sender=sender or get_login_name(), id=id, busy=mode, automatic=automatic
+        )
         if wait and (what := told(heard)):
             remark(what)
         return heard, await wait_for_answer(client, session, heard["event"], remark) if wait else None

@@ -1,4 +1,4 @@
-"""Looking at sessions: `semel sessions`, `semel show`."""
+"""`semel sessions` and `semel show`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def show(
 
 
 def _difference(found: dict[str, Any], raw: bool) -> None:
-    """What each of the two lacks, one a line; nothing is printed of what is the same."""
+    """Print the differences between the agent's memory and the transcript, one per line."""
     if raw:
         as_json(found)
         return

@@ -1,4 +1,4 @@
-"""`semel up`: the gateway, its page and its API, until Ctrl-C."""
+"""`semel up`: run the gateway with its page and API until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from semel.faces.cli.out import complain, console, remark
 from semel.faces.config import locate
 
 if TYPE_CHECKING:
-    from semel.faces.config.load import Config as Settings
+    from semel.faces.config.load import GatewayConfig as Settings
     from semel.gateway.settings import AgentSettings
 
 
@@ -51,11 +51,11 @@ def up(
     from semel.faces.config.load import load
     from semel.faces.http import CannotListen
     from semel.faces.log import configure
-    from semel.faces.memory import keep_compact, keep_private
+    from semel.faces.memory import keep_private, limit_fragmentation
     from semel.faces.run import CannotStart
 
     keep_private()
-    keep_compact()
+    limit_fragmentation()
     settings = load(config, data_dir, listen, log.value if log else None)
     configure(settings.log, verbose)
     try:
@@ -68,7 +68,7 @@ def up(
 async def _up(config: Settings) -> None:
     import structlog
 
-    from semel.faces.run import open_house
+    from semel.faces.run import open_gateway
 
     stop, at_once = asyncio.Event(), asyncio.Event()
 
@@ -78,7 +78,7 @@ async def _up(config: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended)
-    async with open_house(config) as house:
+    async with open_gateway(config) as house:
         if sys.stdout.isatty() and config.log != "json":
             greet(config, house.url)
         else:
@@ -88,13 +88,14 @@ async def _up(config: Settings) -> None:
             word = "turn has" if house.turns == 1 else "turns have"
             remark(f"\nstopping: {house.turns} running {word} {grace(config)}; Ctrl-C again ends it at once")
         await house.stop(at_once)
-    await end_strays()
+    await end_remaining_tasks()
 
 
-async def end_strays(patience: float = 1.0) -> None:
-    """What swallows its cancellation, such as a channel from elsewhere, would keep this process for ever.
+async def end_remaining_tasks(patience: float = 1.0) -> None:
+    """Cancel the remaining tasks, and exit the process if any is still running after `patience` seconds.
 
-    Everything is closed by now: the process ends without it, after so many seconds.
+    A task that swallows its cancellation, for instance in a third-party channel, would keep the process alive.
+    Exiting is safe here, because everything has been closed.
     """
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
@@ -112,7 +113,7 @@ def grace(config: Settings) -> str:
 
 
 def greet(config: Settings, url: str) -> None:
-    """What a person wants to know first."""
+    """Print the addresses, agents and paths that a person needs first."""
     out = console()
     facts = [
         ("page", url),
@@ -129,11 +130,11 @@ def greet(config: Settings, url: str) -> None:
 
 
 def _name_found(config: Settings) -> None:
-    """Agents on PATH are named with the lines that would use them; none is started unasked."""
-    from semel.agents.found import found_on_path
+    """Print the configuration lines for unused agents found on PATH. None is started without being configured."""
+    from semel.agents.found import find_agents_on_path
 
     used = {agent.command[0] for agent in config.gateway.agents.values()}
-    found = [one for one in found_on_path() if one["command"][0] not in used]
+    found = [one for one in find_agents_on_path() if one["command"][0] not in used]
     if not found:
         return
     out = console()
@@ -150,13 +151,13 @@ def _agent(agent: AgentSettings) -> str:
 
 
 def _where(config: Settings) -> str:
-    """What the other commands have to be told, to find this gateway."""
+    """The option by which other commands find this gateway; "" if they find it without."""
     data = config.gateway.data_dir
     return "" if locate()[0] == data else f" --data-dir {shlex.quote(short(data))}"
 
 
 def command() -> str:
-    """How to call this program from the same shell."""
+    """The command that starts this program from the same shell."""
     if shutil.which("semel"):
         return "semel"
     script = Path(sys.executable).with_name("semel")
@@ -164,7 +165,7 @@ def command() -> str:
 
 
 def short(path: Path) -> str:
-    """A path as a person would write it: from here, or from home."""
+    """A path relative to the current directory or to `~`, if it is below one of them."""
     for base, prefix in ((Path.cwd(), ""), (Path.home(), "~/")):
         if path.is_relative_to(base):
             return prefix + str(path.relative_to(base))

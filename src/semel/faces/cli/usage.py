@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in one line."""
+"""Usage errors of the command line as one-line messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_COMMAND = re.compile(r"No such command '(.*?)'.*")
 
 
 def explain(error: Any) -> str:
-    """A usage error as a sentence: which command, what is wrong, and the nearest thing that is there."""
+    """A usage error as one sentence: the command, what is wrong, and the nearest valid name."""
     path = error.ctx.command_path if error.ctx is not None else "semel"
     command = error.ctx.command if error.ctx is not None else None
     where = path.removeprefix("semel").strip()
@@ -32,5 +32,5 @@ def _wrong(error: Any, command: Any, path: str) -> str:
         known = [name for each in getattr(command, "params", ()) for name in (*each.opts, *each.secondary_opts)]
         options = [name for name in known if name.startswith("-")]
         return f"there is no option {error.option_name}{nearest(error.option_name, options)}"
-    message = message.removeprefix("Invalid value: ")  # of a command's own checks: the sentence says what it is about
+    message = message.removeprefix("Invalid value: ")  # a command's own check names the option itself
     return f"{message[:1].lower()}{message[1:]}; see {path} --help"

@@ -1,9 +1,9 @@
-"""Configuration: semel.toml, the environment and the command line, made into plain settings.
+"""Configuration: turns semel.toml, the environment and the command line into plain settings.
 
-    locate(...)     where the gateway's data is: what most commands need (reads no secrets, judges nothing else)
-    load.load(...)  everything, checked: what `semel up` runs on
+    locate(...)     finds the data directory and the ledger, which most commands need; reads no secrets, checks no more
+    load.load(...)  reads and checks everything, for `semel up`
 
-Every setting is documented in docs/configuration.md; a test holds the two together.
+A test holds docs/configuration.md to the settings.
 """
 
 from semel.faces.config.places import locate

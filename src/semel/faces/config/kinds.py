@@ -1,6 +1,7 @@
-"""The settings that are a kind of channel's own: the fields of its dataclass (see `semel.channels.Kind`).
+"""Check the settings that belong to one kind of channel: the fields of its dataclass (see `semel.channels.Kind`).
 
-A string setting may be `env:NAME` or `file:PATH`, so that no secret has to stand in semel.toml.
+A string setting may be `env:NAME` or `file:PATH`, so that secrets need not be written into semel.toml. No error message
+repeats a value that came from such a reference, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from semel.faces.config.problems import ConfigError, line_of, nearest
 from semel.faces.config.values import seconds
 
 SHARED = frozenset(Channel.model_fields)
-"""What every kind of channel has, beside its own."""
+"""Settings that every kind of channel has; kinds.py checks the others."""
 
 
-class Place(NamedTuple):
-    """Where the settings stand, for messages and for relative paths."""
+class ConfigSource(NamedTuple):
+    """The configuration file: base of relative paths, text and name for error messages, and the environment."""
 
     base: Path
     text: str
@@ -35,8 +36,8 @@ class Place(NamedTuple):
         return ConfigError(f"{self.name}:{line}: {what}" if line else f"{self.name}: {what}")
 
 
-def check(channel: str, kind: str, options: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """A channel's own settings, references read, checked against its kind. Raises ConfigError."""
+def check(channel: str, kind: str, options: Mapping[str, Any], place: ConfigSource) -> dict[str, Any]:
+    """Resolve references in a channel's own settings and check them against its kind. Raises ConfigError."""
     section = f"[channels.{channel}]"
     known = semel.channels.kinds()
     if kind not in known:
@@ -57,7 +58,7 @@ def check(channel: str, kind: str, options: Mapping[str, Any], place: Place) -> 
         settings(**values)
     except ValueError as error:
         referred = [values[key] for key, value in options.items() if _refers(value)]
-        raise place.error(channel, "kind", f"{section}: {_without(str(error), referred)}") from None
+        raise place.error(channel, "kind", f"{section}: {_redact_values(str(error), referred)}") from None
     return values
 
 
@@ -65,16 +66,16 @@ def _refers(value: Any) -> bool:
     return isinstance(value, str) and value.startswith(("env:", "file:"))
 
 
-def _without(text: str, referred: Iterable[Any]) -> str:
-    """A message that does not repeat what a reference led to: that may be a secret, put where none belongs."""
+def _redact_values(text: str, referred: Iterable[Any]) -> str:
+    """Replace the values of references in an error message by "...": they may be secrets."""
     for value in sorted({str(value) for value in referred}, key=len, reverse=True):
         for shown in (value, repr(value)[1:-1]):
             text = text.replace(shown, "...") if shown else text
     return text
 
 
-def _read(value: Any, channel: str, key: str, kind: Any, place: Place) -> Any:
-    """A setting as its kind wants it: references followed, durations in seconds. Never shows the value."""
+def _read(value: Any, channel: str, key: str, kind: Any, place: ConfigSource) -> Any:
+    """Resolve and convert one setting (durations to seconds). Raises ConfigError without showing referenced values."""
     where, told = f'[channels.{channel}] "{key}"', value
     if isinstance(value, str):
         value = secret(value, where, place)
@@ -86,10 +87,10 @@ def _read(value: Any, channel: str, key: str, kind: Any, place: Place) -> Any:
         should = error.errors()[0]["msg"].removeprefix("Input should be ").replace("valid ", "")
         raise place.error(channel, key, f"{where} should be {should}") from None
     except ValueError as error:
-        raise place.error(channel, key, f"{where}: {_without(str(error), referred)}") from None
+        raise place.error(channel, key, f"{where}: {_redact_values(str(error), referred)}") from None
 
 
-def secret(value: str, where: str, place: Place) -> str:
+def secret(value: str, where: str, place: ConfigSource) -> str:
     """The value itself, or what `env:NAME` or `file:PATH` refers to (a last line break dropped)."""
     if value.startswith("file:"):
         try:

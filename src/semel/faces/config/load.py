@@ -1,4 +1,4 @@
-"""From a file, the environment and the command line to settings, in that order of weight from low to high."""
+"""Build the settings from the file, the environment and the command line; later ones override earlier ones."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from semel.gateway.settings import (
 )
 from semel.timing.walltime import read_hours
 
-MAX_HOST_CHARS = 253  # of a name in the DNS
+MAX_HOST_CHARS = 253  # limit of the DNS
 DEMO = (sys.executable, "-m", "semel.agents.demo")
 
 
 @dataclass(frozen=True)
-class Config:
-    """Everything `semel up` needs. `path` is the file it came from, None where there is none."""
+class GatewayConfig:
+    """Everything `semel up` needs. `path` is the configuration file, or `None` without one."""
 
     gateway: GatewaySettings
     host: str
@@ -44,7 +44,7 @@ class Config:
     path: Path | None
     hosts: frozenset[str] = frozenset()
     heartbeat: float = 15.0
-    secrets: frozenset[str] = frozenset()  # variables that hold channels' and nodes' secrets: not for agents
+    secrets: frozenset[str] = frozenset()  # names of variables with secrets of channels and nodes, withheld from agents
     nodes: tuple[NodeSettings, ...] = ()
 
 
@@ -54,8 +54,8 @@ def load(
     listen: str | None = None,
     log: str | None = None,
     env: Mapping[str, str] = os.environ,
-) -> Config:
-    """Read and check the configuration. Raises ConfigError, whose message is for a person."""
+) -> GatewayConfig:
+    """Read and check the configuration. Raises ConfigError, whose message is written for the user."""
     found = find(path, env)
     text, raw = read(found) if found else ("", {})
     name = str(found or "semel.toml")
@@ -66,7 +66,7 @@ def load(
     base = found.parent if found else Path.cwd()
     data = data_home(data_dir, file.gateway.data_dir, base, env)
     host, port = _address(listen or file.gateway.listen)
-    place = kinds.Place(base, text, name, env)
+    place = kinds.ConfigSource(base, text, name, env)
     settings = GatewaySettings(
         data_dir=data,
         ledger=ledger_file(file.ledger.url, data),
@@ -89,9 +89,9 @@ def load(
     )
     told, secrets = file.gateway, people.secret_values(settings.channels)
     people.check_agents(settings.agents, secrets)
-    return Config(
+    return GatewayConfig(
         settings, host, port, log or told.log, found, frozenset(told.hosts), told.heartbeat,
-        people.hidden(file, secrets, env), nodes.check(file.nodes, place),
+        people.find_hidden_variables(file, secrets, env), nodes.check(file.nodes, place),
     )  # fmt: skip
 
 
@@ -103,11 +103,11 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def demo_agent(data: Path, name: str = "demo") -> AgentSettings:
-    """The bundled agent: a process of its own that speaks ACP like any other, and needs no network."""
+    """Settings of the bundled demo agent: a subprocess that speaks ACP and needs no network."""
     return AgentSettings(name, DEMO, data / "workspaces" / name, kind="demo")
 
 
-def _agent(name: str, file: File, data: Path, place: kinds.Place) -> AgentSettings:
+def _agent(name: str, file: File, data: Path, place: kinds.ConfigSource) -> AgentSettings:
     agent = file.agents[name]
     base, env = place.base, place.env
     cwd = (base / expanded(agent.cwd)).absolute() if agent.cwd else data / "workspaces" / name
@@ -132,7 +132,7 @@ def _agent(name: str, file: File, data: Path, place: kinds.Place) -> AgentSettin
 
 
 def _sessions(file: File) -> tuple[SessionSettings, ...]:
-    """In the order of the file: the first pattern that fits a session is its own."""
+    """Session settings in the order of the file, because the first matching pattern applies."""
     return tuple(
         SessionSettings(pattern, s.busy, s.wake.debounce, s.wake.longest, s.automatic == "wake")
         for pattern, s in file.sessions.items()
@@ -163,12 +163,12 @@ def _channels(file: File, base: Path, text: str, name: str, env: Mapping[str, st
         key: ChannelSettings(
             key,
             channel.kind,
-            kinds.check(key, channel.kind, channel.options, kinds.Place(base, text, name, env)),
+            kinds.check(key, channel.kind, channel.options, kinds.ConfigSource(base, text, name, env)),
             channel.narration,
             stream=channel.stream,
             resend_unknown=channel.resend_unknown,
             agent=_agent_of(key, channel.agent, file, name),
-            **people.check_channel(key, channel, kinds.Place(base, text, name, env)),
+            **people.check_channel(key, channel, kinds.ConfigSource(base, text, name, env)),
         )
         for key, channel in file.channels.items()
     }

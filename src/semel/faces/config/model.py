@@ -1,4 +1,4 @@
-"""What semel.toml may hold. The descriptions are what docs/configuration.md and `semel init` say, too."""
+"""The schema of semel.toml. docs/configuration.md and `semel init` use the same descriptions."""
 
 from __future__ import annotations
 

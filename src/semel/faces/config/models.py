@@ -1,4 +1,4 @@
-"""From `[agents.NAME]` of kind "model" to its settings: secrets read. Loads no library."""
+"""Settings of agents of kind "model", with secrets resolved. Does not import the model library."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from semel.faces.config.model import Agent, Mcp
 from semel.gateway.settings import McpSettings, ModelSettings
 
 
-def settings(name: str, agent: Agent, place: kinds.Place) -> ModelSettings | None:
-    """None: it is of another kind. Raises ConfigError for a secret that cannot be read."""
+def settings(name: str, agent: Agent, place: kinds.ConfigSource) -> ModelSettings | None:
+    """The model settings of an agent; `None` for other kinds. Raises ConfigError if a secret cannot be read."""
     if agent.kind != "model" or agent.model is None:
         return None
     where = f"[agents.{name}]"
@@ -27,7 +27,7 @@ def settings(name: str, agent: Agent, place: kinds.Place) -> ModelSettings | Non
     )
 
 
-def _mcp(where: str, one: Mcp, place: kinds.Place) -> McpSettings:
+def _mcp(where: str, one: Mcp, place: kinds.ConfigSource) -> McpSettings:
     def read(values: dict[str, str], what: str) -> dict[str, str]:
         return {key: kinds.secret(value, f'{where} {what} "{key}"', place) for key, value in values.items()}
 

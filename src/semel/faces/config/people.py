@@ -1,4 +1,4 @@
-"""People, and what the sections of channels and agents say of them: checked against each other."""
+"""Check `[people]` against the channels and agents, and keep the channels' secrets from the agents."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import semel.channels
-from semel.faces.config.kinds import Place
+from semel.faces.config.kinds import ConfigSource
 from semel.faces.config.model import Agent, Channel, File
 from semel.faces.config.problems import ConfigError, line_of, nearest, section
 from semel.gateway.settings import AgentSettings, ChannelSettings, GroupSettings, PersonSettings
 from semel.law.access import ROLES
 
-OF_PEOPLE = ("strangers", "groups", "group")
-"""Settings of channels where people have accounts; `role` is one of those where they have none."""
+ACCOUNT_SETTINGS = ("strangers", "groups", "group")
+"""Settings only for channels where people have accounts; other channels have `role` instead."""
 
 
-def people(file: File, place: Place) -> dict[str, PersonSettings]:
-    """Everybody whom the file lists. Raises ConfigError."""
+def people(file: File, place: ConfigSource) -> dict[str, PersonSettings]:
+    """The people listed in the file, by name. Raises ConfigError."""
     found: dict[str, PersonSettings] = {}
     whose: dict[str, str] = {}
     for name, told in file.people.items():
@@ -37,7 +37,7 @@ def people(file: File, place: Place) -> dict[str, PersonSettings]:
     return found
 
 
-def _check_account(account: str, file: File, place: Place, where: tuple[str, ...]) -> None:
+def _check_account(account: str, file: File, place: ConfigSource, where: tuple[str, ...]) -> None:
     channel, colon, id = account.partition(":")
     what = f'{section(where)} "accounts": {account!r}'
     at = (*where, "accounts")
@@ -55,10 +55,10 @@ def _check_account(account: str, file: File, place: Place, where: tuple[str, ...
         raise _error(place, at, f"{what} is none that {name} has: they are {like}")
 
 
-def check_channel(name: str, told: Channel, place: Place) -> dict[str, Any]:
-    """What a channel's section says of people, as `ChannelSettings` has it. Raises ConfigError."""
+def check_channel(name: str, told: Channel, place: ConfigSource) -> dict[str, Any]:
+    """The fields of `ChannelSettings` about people, from a channel's section. Raises ConfigError."""
     has = _has_people(told)
-    odd = [key for key in (("role",) if has else OF_PEOPLE) if key in told.model_fields_set]
+    odd = [key for key in (("role",) if has else ACCOUNT_SETTINGS) if key in told.model_fields_set]
     if odd:
         why = "is for channels where people have no accounts" if has else "is for channels where people have accounts"
         raise _error(place, ("channels", name, odd[0]), f'[channels.{name}] "{odd[0]}" {why}, and not for {told.kind}')
@@ -68,8 +68,8 @@ def check_channel(name: str, told: Channel, place: Place) -> dict[str, Any]:
     return {"people": has, "role": told.role, "strangers": told.strangers, "groups": told.groups, "group": group}
 
 
-def check_approvals(name: str, agent: Agent, file: File, place: Place) -> tuple[str, ...]:
-    """Who may answer what an agent asks: roles, and people of the file. Raises ConfigError."""
+def check_approvals(name: str, agent: Agent, file: File, place: ConfigSource) -> tuple[str, ...]:
+    """The roles and people that may answer an agent's requests. Raises ConfigError for an unknown one."""
     known = ["owner", "member", *file.people]
     for who in agent.approvals:
         if who not in known:
@@ -83,7 +83,7 @@ def _has_people(told: Channel) -> bool:
     return kind is None or kind.people
 
 
-def _error(place: Place, loc: tuple[str, ...], what: str) -> ConfigError:
+def _error(place: ConfigSource, loc: tuple[str, ...], what: str) -> ConfigError:
     line = line_of(place.text, loc)
     return ConfigError(f"{place.name}:{line}: {what}" if line else f"{place.name}: {what}")
 
@@ -92,7 +92,7 @@ def _error(place: Place, loc: tuple[str, ...], what: str) -> ConfigError:
 
 
 def secret_values(channels: Mapping[str, ChannelSettings]) -> dict[str, str]:
-    """The secrets of all channels, each with the setting it is: the fields that a kind keeps out of its repr."""
+    """Map each channel secret to the name of its setting. Secrets are the fields that a kind excludes from its repr."""
     found: dict[str, str] = {}
     for name, channel in channels.items():
         for field in dataclasses.fields(semel.channels.kinds()[channel.kind].settings):
@@ -102,8 +102,8 @@ def secret_values(channels: Mapping[str, ChannelSettings]) -> dict[str, str]:
     return found
 
 
-def hidden(file: File, secrets: Mapping[str, str], env: Mapping[str, str]) -> frozenset[str]:
-    """Variables that no agent gets: those that channels and nodes refer to, and whatever else holds such a secret."""
+def find_hidden_variables(file: File, secrets: Mapping[str, str], env: Mapping[str, str]) -> frozenset[str]:
+    """Environment variables withheld from agents: those that channels and nodes refer to, or that equal a secret."""
     told = [value for channel in file.channels.values() for value in channel.options.values()]
     told += [node.token for node in file.nodes.values()]
     named = {v.removeprefix("env:") for v in told if isinstance(v, str) and v.startswith("env:")}
@@ -111,7 +111,7 @@ def hidden(file: File, secrets: Mapping[str, str], env: Mapping[str, str]) -> fr
 
 
 def check_agents(agents: Mapping[str, AgentSettings], secrets: Mapping[str, str]) -> None:
-    """No agent is given a channel's secret by its own section, either. Raises ConfigError."""
+    """Raise ConfigError if an agent's own section passes it a channel's secret."""
     for name, agent in agents.items():
         given = {f"env {key}": value for key, value in agent.env.items()}
         for server, mcp in (agent.model.mcp if agent.model is not None else {}).items():

@@ -1,4 +1,4 @@
-"""Where things are: the configuration, the data directory, the ledger. Reads nothing else, and loads fast."""
+"""Find the configuration file, the data directory and the ledger. Imports little, because every command needs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from semel.faces.config.problems import ConfigError
 def locate(
     path: Path | None = None, data_dir: Path | None = None, env: Mapping[str, str] = os.environ
 ) -> tuple[Path, Path]:
-    """(data directory, ledger file). Reads no secrets and judges nothing else in the file."""
+    """(data directory, ledger file). Reads no secrets and ignores all other settings. Raises ConfigError."""
     found = find(path, env)
     raw = read(found)[1] if found else {}
     gateway, ledger = raw.get("gateway"), raw.get("ledger")
@@ -25,18 +25,18 @@ def locate(
 
 
 def expanded(told: str | Path) -> Path:
-    """A path as a person wrote it, `~` and all. Raises ConfigError for what no file can be called."""
+    """Expand `~` in a path from the user. Raises ConfigError if it cannot be a path."""
     try:
         if "\0" not in str(told):
             return Path(told).expanduser()
         why = "it holds a NUL character"
-    except RuntimeError:  # ~name, of nobody
+    except RuntimeError:  # ~name of an unknown user
         why = "there is no such user, or no home directory"
     raise ConfigError(f"{str(told)!r} is no path: {why}")
 
 
 def find(path: Path | None, env: Mapping[str, str]) -> Path | None:
-    """--config, $SEMEL_CONFIG, ./semel.toml, ~/.config/semel/semel.toml. A named one must be there."""
+    """The first of --config, $SEMEL_CONFIG, ./semel.toml and ~/.config/semel/semel.toml; the first two must exist."""
     named = path or (Path(env["SEMEL_CONFIG"]) if env.get("SEMEL_CONFIG") else None)
     if named is not None:
         named = expanded(named).absolute()
@@ -50,7 +50,7 @@ def find(path: Path | None, env: Mapping[str, str]) -> Path | None:
 
 def read(path: Path) -> tuple[str, dict[str, Any]]:
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
+        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
         return text, tomllib.loads(text)
     except RecursionError:
         raise ConfigError(f"{path}: this is nested too deep") from None

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words that say where it is and what to do."""
+"""Configuration errors as messages with file, line, setting and remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Loc = Sequence[str | int]
 
 
 class ConfigError(Exception):
-    """One or more lines, each of which names a place and says what to do about it."""
+    """One or more problems; each is a line that names the place and says what to do."""
 
     def __init__(self, *problems: str):
         super().__init__("\n".join(problems))
@@ -23,7 +23,7 @@ class ConfigError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean "listen"?`, or the list of what is known if nothing is near."""
+    """A hint to append: `; did you mean "listen"?`, or the list of known names if none is similar."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if close:
@@ -32,7 +32,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def explain(error: ValidationError, root: type[BaseModel], text: str, name: str) -> ConfigError:
-    """A pydantic error over the whole file, one line a problem, each with its line number if found."""
+    """Convert a pydantic error about the whole file: one line per problem, with its line number if found."""
     found = []
     for problem in error.errors(include_url=False):
         loc = [part for part in problem["loc"] if part != "[key]"]
@@ -63,20 +63,20 @@ def _sentence(problem: ErrorDetails, loc: Loc, root: type[BaseModel]) -> str:
 
 
 def section(loc: Loc) -> str:
-    """As its header stands in the file: what is not a bare key (TOML 1.0) is quoted."""
+    """The header of a section as in the file, with keys quoted that are not bare keys (TOML 1.0)."""
     parts = [str(part) if re.fullmatch(r"[\w-]+", str(part), re.A) else f'"{part}"' for part in loc]
     return f"[{'.'.join(parts)}]" if parts else ""
 
 
 def _shown(value: object) -> str:
-    """A value as a person wrote it; never the inside of a table, which may hold secrets."""
+    """A value as in TOML; the contents of tables and lists are left out, because they may hold secrets."""
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     return repr(value) if isinstance(value, str) else str(value).lower()
 
 
 def _fields(model: Any, loc: Loc) -> Iterable[str]:
-    """The settings that are known at a place: down from the root through tables and tables of tables."""
+    """The names of the settings at a location, found by walking down the models from the root."""
     for part in loc:
         if hasattr(model, "model_fields"):
             model = model.model_fields[str(part)].annotation
@@ -87,7 +87,7 @@ def _fields(model: Any, loc: Loc) -> Iterable[str]:
 
 
 def line_of(text: str, loc: Loc) -> int | None:
-    """The line a setting or its table stands on, as far as a plain reading of TOML finds it."""
+    """The line number of a setting or its table, or `None`. Searches the text line by line, without a TOML parser."""
     path = [str(part) for part in loc if isinstance(part, str)]
     for depth in range(len(path), 0, -1):
         if line := _header(text, path[:depth]):

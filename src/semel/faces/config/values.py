@@ -1,4 +1,4 @@
-"""What settings are made of: durations, sizes, names, and tables that know all their settings."""
+"""Types of settings: durations, sizes, names, and tables that reject unknown settings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from semel.timing.durations import parse_duration
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # no ':', which separates the parts of a session key
-_PATTERN = r"^[A-Za-z0-9._:@!+=~*?\[\]-]{1,200}$"  # what session keys are made of, and the signs of shell patterns
+_PATTERN = r"^[A-Za-z0-9._:@!+=~*?\[\]-]{1,200}$"  # the characters of session keys, and *?[]
 
 
 def seconds(value: object) -> object:
-    """A duration: a number of seconds, or "90s", "10m", "2h", "1d"."""
+    """Convert "90s", "10m", "2h" or "1d" to seconds; other types pass unchanged. Raises ValueError."""
     if not isinstance(value, str):
         return value
     if (duration := parse_duration(value)) is None:
@@ -24,14 +24,14 @@ def seconds(value: object) -> object:
 
 
 def written(value: object) -> object:
-    """What TOML has a type for, as a person would write it as text."""
+    """Convert a TOML datetime or integer to text; other types pass unchanged."""
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def size(value: object) -> object:
-    """A number of bytes, or "500kB", "10MB", "1GB"."""
+    """Convert "500kB", "10MB" or "1GB" to bytes; other types pass unchanged. Raises ValueError."""
     if isinstance(value, str):
         found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*(B|kB|MB|GB)", value.strip())
         if not found:
@@ -48,6 +48,6 @@ Pattern = Annotated[str, Field(pattern=_PATTERN)]
 
 
 class Table(BaseModel):
-    """A table that knows all its settings: anything else is an error."""
+    """A table in semel.toml; an unknown setting is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

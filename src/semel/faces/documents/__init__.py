@@ -1,7 +1,7 @@
-"""A session as a document for people, or as lines for programs: what `semel export` writes.
+"""Export formats: a session as a document for people, or as JSON lines for programs (`semel export`).
 
-Each writer takes records as `Gateway.export` yields them (docs/export.md), a page at a time, and keeps nothing of
-what it has written: a session of any length is written in the same memory.
+Each writer takes the records that `Gateway.export` yields (docs/export.md), one page at a time, and keeps none of
+them: memory use does not depend on the length of the session (Law 11).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 class Document(Protocol):
-    """Writes one session. `media` is its media type."""
+    """A writer for one session. `media` is the media type of the document."""
 
     media: str
 
@@ -27,7 +27,7 @@ class Document(Protocol):
 
 
 class LinesDocument:
-    """One JSON object a line, complete: what `semel import` reads."""
+    """One JSON object per line, without loss: the format that `semel import` reads."""
 
     media = "application/jsonl"
 

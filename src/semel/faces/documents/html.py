@@ -1,7 +1,7 @@
-"""A session as one HTML file: no script, nothing from elsewhere, and nothing of a text that could become either.
+"""A session as one self-contained HTML file, without scripts or external resources.
 
-What agents wrote is rendered as on the page (faces/http/markdown.py: sanitised); everything else is text. A policy
-in the file forbids the rest, wherever it is opened.
+Agent text is rendered and sanitised as on the web page (faces/http/markdown.py); all other text is escaped. A content
+security policy inside the file forbids scripts and loading wherever the file is opened.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def escape(text: str) -> str:
-    """Text as text: no tag, and nothing in it that cannot be seen."""
+    """Escape HTML and make invisible characters visible."""
     return html.escape(visible(text))
 
 

@@ -1,7 +1,7 @@
-"""A session as Markdown: a heading an entry, its text below it.
+"""A session as Markdown: one heading per entry, with its text below.
 
-The text is Markdown already, or plain; it is left as it is but for what would break out of its entry: headings go
-two levels down, a fence is closed, and HTML stands there as text.
+The text is Markdown or plain text already. It is kept, except for what would break out of its entry: headings move two
+levels down, an open code fence is closed, and HTML tags are escaped.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class MarkdownDocument:
         entry = flat(record)
         noted = f" · {_one_line(', '.join(marks(entry)))}" if marks(entry) else ""
         head = f"{entry['seq']} · {_one_line(speaker(entry))} · {stamp(entry['at'])}{noted}"
-        return f"\n## {head}\n\n{kept_in(visible(body(entry)))}\n"
+        return f"\n## {head}\n\n{contain_markdown(visible(body(entry)))}\n"
 
 
-def kept_in(text: str) -> str:
-    """A text that stays inside its entry, whatever Markdown it holds."""
+def contain_markdown(text: str) -> str:
+    """Change Markdown so that it cannot break out of its entry."""
     out, at = [], 0
     marker = ""
     for fence in fences(text):
         out += [_outside(text[at : fence.lo]), text[fence.lo : fence.hi]]
         at = fence.hi
-        marker = fence.marker if fence.close == fence.hi else ""  # nothing closes it
+        marker = fence.marker if fence.close == fence.hi else ""  # the fence is not closed
     return "".join([*out, _outside(text[at:])]) + (f"\n{marker}" if marker else "")
 
 

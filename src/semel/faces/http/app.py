@@ -1,4 +1,4 @@
-"""The application: the table of operations, the page, and the layers around them."""
+"""The ASGI application: all operations, the web page and the middleware."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from semel.ledger.storage.errors import LedgerError
 
 
 def operations() -> list[Operation]:
-    """Everything the gateway answers to over HTTP, in the order of the documents."""
+    """All documented HTTP operations, in the order of the OpenAPI document."""
     listed = [
         *talk.OPERATIONS,
         *sessions.OPERATIONS,
@@ -65,7 +65,7 @@ def _document_operation(listed: list[Operation]) -> Operation:
 
 
 def make_app(gateway: GatewayFacade, settings: Settings) -> Starlette:
-    """The ASGI application over a gateway. `app.state.stopping` ends its open streams when it is set."""
+    """Build the ASGI application for a gateway. Setting `app.state.stopping` ends its open streams."""
     table = [*operations(), *static.operations()]
     handlers = dict.fromkeys((Problem, GatewayError, AgentError, LedgerError, HTTPException), respond)
     app = Starlette(

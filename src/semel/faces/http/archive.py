@@ -1,4 +1,4 @@
-"""Operations over what was said before: search, export, import."""
+"""Operations: search, export and import of sessions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from semel.faces.http.table import Answers, Call, Operation, Param, json
 from semel.gateway.api.search import ROLES
 from semel.gateway.errors import Busy
 
-IMPORT_MOST = 4 << 30  # bytes of one file
+MAX_IMPORT_BYTES = 4 << 30  # bytes in one imported file
 LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
 _PIECE = 1 << 20
 
 SANDBOX = f"{POLICY}; sandbox allow-popups allow-popups-to-escape-sandbox; frame-ancestors 'none'"
-"""Opened from the gateway's own address, a document can still do nothing there."""
+"""Content security policy of exported documents: they cannot act under the gateway's own origin."""
 
 
 async def search(call: Call) -> Response:
@@ -36,7 +36,7 @@ async def search(call: Call) -> Response:
 async def export(call: Call) -> Response:
     document = FORMATS[call.query["format"]]()
     pages = call.gateway.export(call.session)
-    first = await anext(aiter(pages))  # a session that is not there is a 404, not a document that breaks off
+    first = await anext(aiter(pages))  # an unknown session must become a 404 before the answer starts
     name = re.sub(r"[^A-Za-z0-9._-]", "_", call.session)
     headers = {
         "content-disposition": f'attachment; filename="{name}.{call.query["format"]}"',
@@ -57,7 +57,7 @@ async def import_session(call: Call) -> Response:
     kind = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in LINES:
         raise Problem("not-json", f"Content-Type is {kind or 'missing'!r}; send the file as {LINES[0]}.")
-    # Without a name: whatever becomes of us, the disk has it back.
+    # The file has no name, so the disk space is freed even if the process is killed.
     with tempfile.TemporaryFile() as file:
         try:
             await _spool(call, file)
@@ -72,10 +72,10 @@ async def _spool(call: Call, file: IO[bytes]) -> None:
     async for chunk in call.request.stream():
         pieces.append(chunk)
         size, held = size + len(chunk), held + len(chunk)
-        if size > IMPORT_MOST:
-            more: dict[str, Any] = {"limit": IMPORT_MOST}
+        if size > MAX_IMPORT_BYTES:
+            more: dict[str, Any] = {"limit": MAX_IMPORT_BYTES}
             raise Problem(
-                "too-large", f"A file may have {IMPORT_MOST:,} bytes.", headers={"Connection": "close"}, **more
+                "too-large", f"A file may have {MAX_IMPORT_BYTES:,} bytes.", headers={"Connection": "close"}, **more
             )
         if held >= _PIECE:
             await asyncio.to_thread(file.writelines, pieces)

@@ -1,4 +1,4 @@
-"""Operations on channels: how each fares, and what came that nobody could use."""
+"""Operations: state of the channels, and their quarantined input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that are not about sessions: webhooks in, files out, health, metrics, the page's login."""
+"""Operations that are not about sessions: incoming webhooks, stored files, health, metrics, the page's login."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from semel.faces.http.table import Answers, Call, Operation, json
 from semel.gateway.files import StoreFailed, open_stored
 from semel.text.invisible import JOINERS, seen
 
-INLINE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What a browser may show in place: it cannot hold script. Everything else is saved."""
+INLINE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Types that a browser may display, because they cannot hold scripts. All others are sent as downloads."""
 
 BLOB_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 
@@ -39,11 +39,11 @@ async def blob(call: Call) -> Response:
         opened = await asyncio.to_thread(open_stored, path)
     except StoreFailed:
         raise Problem("not-found", "The file is not in the store any more.") from None
-    return Stored(
+    return OpenFileResponse(
         opened,
         media_type=mime,
         filename=_plain_name(name),
-        content_disposition_type="inline" if mime in INLINE else "attachment",
+        content_disposition_type="inline" if mime in INLINE_MEDIA_TYPES else "attachment",
         headers={
             "content-security-policy": BLOB_POLICY,
             "cache-control": "private, max-age=86400, immutable",
@@ -51,8 +51,8 @@ async def blob(call: Call) -> Response:
     )
 
 
-class Stored(FileResponse):
-    """A file that is open already: what was looked at is what is sent, whatever its name leads to meanwhile."""
+class OpenFileResponse(FileResponse):
+    """Sends an open file by its descriptor: the checked file is sent even if its path is replaced meanwhile."""
 
     def __init__(self, opened: BinaryIO, **more: Any):
         super().__init__(f"/dev/fd/{opened.fileno()}", stat_result=os.fstat(opened.fileno()), **more)
@@ -82,7 +82,7 @@ async def metrics(call: Call) -> Response:
 
 
 def exposition(values: dict[str, float]) -> str:
-    """Prometheus text format 0.0.4. A key is `name` or `name{label="value"}`; `…_total` is a counter."""
+    """Metrics in Prometheus text format 0.0.4. Keys are `name` or `name{label="value"}`; `…_total` is a counter."""
     lines: list[str] = []
     typed: set[str] = set()
     for key in sorted(values):
@@ -115,7 +115,7 @@ async def login(call: Call) -> Response:
 
 
 def _over_tls(request: Request) -> bool:
-    """Whether the page came by https: TLS ends at a proxy, and only the browser's own word of it comes here."""
+    """Whether the browser used https. A proxy may terminate TLS; then only the Origin header shows it."""
     return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
 
 

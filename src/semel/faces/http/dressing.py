@@ -1,6 +1,6 @@
-"""Adds `html` to entries for those who asked for it.
+"""Add rendered `html` to entries, for clients that ask for it.
 
-What the gateway gave is never changed: other watchers hold it too.
+The functions copy entries instead of changing them, because other watchers share the same objects.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from semel.faces.http.markdown import render
 
 Json = dict[str, Any]
 
-_AT_ONCE = 8_192
-"""Characters that are rendered on the event loop (some 2 ms); more goes to a thread: no turn waits."""
+MAX_CHARS_ON_LOOP = 8_192
+"""Characters rendered on the event loop, in about 2 ms. Longer texts go to a thread, so that no turn waits."""
 
 
 def wants_html(entry: Json) -> bool:
-    """Final text of an agent: what still streams is shown as it is, and people's words are theirs."""
+    """Whether an entry is final agent text. Streaming text and people's words are shown as plain text."""
     return entry.get("role") == "agent" and not entry.get("live") and bool(entry.get("text"))
 
 
 async def dress_entries(entries: Sequence[Json]) -> list[Json]:
     weight = sum(len(entry["text"]) for entry in entries if wants_html(entry))
-    if weight <= _AT_ONCE:
+    if weight <= MAX_CHARS_ON_LOOP:
         return [_dress(entry) for entry in entries]
     return await asyncio.to_thread(lambda: [_dress(entry) for entry in entries])
 
 
 async def dress_message(message: Json) -> Json:
-    """A snapshot or a change of `watch`, with html in its entries."""
+    """A copy of a snapshot or change from `watch`, with `html` in its entries."""
     if message["type"] == "snapshot":
         return {**message, "entries": await dress_entries(message["entries"])}
     return {**message, "changes": await dress_entries(message["changes"])}

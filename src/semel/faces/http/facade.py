@@ -1,4 +1,4 @@
-"""What the HTTP face asks of the gateway, and no more. `semel.gateway.Gateway` has this shape."""
+"""Protocols for everything that the HTTP face calls on the gateway. `semel.gateway.Gateway` implements them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO, Any, Protocol
 from semel.gateway.api.search import Order
 from semel.gateway.ports import Heard
 from semel.law.busy import Busy
-from semel.ledger.inbound.answers import OVER_THE_API, Given
+from semel.ledger.inbound.answers import OVER_THE_API, AnswerContext
 
 Json = dict[str, Any]
 
@@ -59,7 +59,7 @@ class PeopleFacade(Protocol):
 
 
 class GatewayFacade(Protocol):
-    """Every call raises `semel.gateway.errors.NoSuchSession` or `BadRequest` where that is what is wrong."""
+    """Calls raise `semel.gateway.errors.NoSuchSession` for an unknown session, and `BadRequest` for wrong arguments."""
 
     @property
     def schedules(self) -> ScheduleFacade: ...
@@ -92,7 +92,7 @@ class GatewayFacade(Protocol):
         source: str | None = None,
         scope: Sequence[str] | None = None,
     ) -> Heard:
-        """`scope`: the patterns of session keys that a node was given; None: the owner reports."""
+        """Report an event. `scope`: patterns of the session keys that a node may report to; `None` for the owner."""
 
     async def sessions(self, archived: bool = False, before: str | None = None, limit: int = 200) -> list[Json]: ...
 
@@ -109,7 +109,7 @@ class GatewayFacade(Protocol):
     async def entries(self, session: str, after: int = 0, limit: int = 1000) -> tuple[list[Json], int]: ...
 
     def watch(self, session: str, after: int | None) -> AsyncIterator[Json]:
-        """A snapshot (where `after` is None or too old), then changes; each holds the rev it leads to."""
+        """A snapshot if `after` is `None` or too old, then changes. Each message holds the rev it leads to."""
 
     async def history(self, session: str, before: int, limit: int) -> Json: ...
 
@@ -119,7 +119,7 @@ class GatewayFacade(Protocol):
     async def stop_turn(self, session: str, by: str) -> bool: ...
 
     async def answer(
-        self, session: str, item: int, option: str | None, by: str, *, given: Given = OVER_THE_API
+        self, session: str, item: int, option: str | None, by: str, *, given: AnswerContext = OVER_THE_API
     ) -> str: ...
 
     async def set_busy(self, session: str, mode: Busy | None) -> None: ...
@@ -160,7 +160,7 @@ class GatewayFacade(Protocol):
     ) -> Json: ...
 
     def export(self, session: str) -> AsyncIterator[list[Json]]:
-        """Records, a page at a time (docs/export.md)."""
+        """The records of an export (docs/export.md), in pages."""
 
     async def import_session(self, file: IO[bytes], key: str | None = None) -> Json: ...
 
@@ -177,4 +177,4 @@ class GatewayFacade(Protocol):
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]: ...
 
     async def blob(self, id: str) -> tuple[Path, str, str]:
-        """The file of a blob: where it is, its name and its MIME type."""
+        """(path, name, MIME type) of a stored file."""

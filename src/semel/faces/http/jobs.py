@@ -1,4 +1,4 @@
-"""Operations on background jobs: the commands that agents run beside their turns."""
+"""Operations: list and cancel background jobs, the commands that agents run in the background."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""End a connection so that its last answer is read.
+"""Close a connection so that the client can still read its last answer (lingering close, RFC 9112, 9.6).
 
-A caller that still sends a body when its answer is ready reads that answer only later. If the connection is closed
-with bytes unread, the kernel answers the next of them with a reset, and the caller sees a broken pipe in place of the
-answer (RFC 9112, 9.6). So our half is closed behind the answer, and what still comes is thrown away, for a while.
+A client that is still sending a body reads the answer only afterwards. If the server closes the connection with bytes
+unread, the kernel answers further bytes with a reset, and the client sees a broken pipe instead of the answer. So the
+server closes only its own half and discards what still arrives, up to a limit.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import asyncio
 from typing import Any
 
 MAX_DISCARDED_BYTES = 256 * 1024 * 1024
-"""Of a body that was refused. How long that may take: `patience`, "rest"."""
+"""Bytes discarded of a refused body before the connection is closed. The time limit is `PATIENCE["rest"]`."""
 
 
 class LingeringTransport:
-    """A transport whose `close` leaves the other side the time to read. Everything else is the transport's own."""
+    """Wraps a transport and adds a half-close (`close_half`). Everything else is delegated to the transport."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -29,7 +29,7 @@ class LingeringTransport:
         return self.lingers or self._transport.is_closing()
 
     def close_half(self) -> None:
-        """No more is written; what comes goes to `discard`."""
+        """Close the writing half. From now on, received data belongs to `discard`."""
         if self.is_closing() or not self._transport.can_write_eof():
             self._transport.close()
             return

@@ -1,7 +1,7 @@
-"""Agent text -> HTML that is safe to show, and loses nothing of it (semel/channels/markdown.py), then sanitised.
+"""Render agent text as HTML: lossless Markdown (semel/channels/markdown.py), then sanitised with nh3.
 
-Text must not phone home: an image from the network is shown as a link that somebody may follow, never loaded.
-Links open elsewhere, without telling where from.
+Displayed text must not contact other hosts: images become links and are never loaded. Links open in a new tab without a
+referrer.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MOST, has_scheme, parse, reader, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, parse, reader, spell_links
 from semel.text.visible import visible
 
-_CACHE_MOST = 16_384
+MAX_CACHED_CHARS = 16_384
 
 TAGS = {
     *(
@@ -52,7 +52,7 @@ class _Renderer(RendererHTML):
         return self.renderToken([link], 0, options, env) + nh3.clean_text(f"[image: {label}]") + "</a>"
 
     def _aligned(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        """Markdown-it aligns cells with a style attribute, which the page's policy forbids."""
+        """Use an `align` attribute: markdown-it writes a style attribute, which the page's policy forbids."""
         token = tokens[idx]
         style = str(token.attrs.pop("style", ""))
         if style.startswith("text-align:"):
@@ -77,17 +77,17 @@ def _cleaner() -> nh3.Cleaner:
         clean_content_tags={"script", "style"},
         attributes=ATTRIBUTES,
         url_schemes=set(SCHEMES),
-        url_relative="deny",  # there is nothing of the agent's under the gateway's own address
+        url_relative="deny",  # relative links would lead to the gateway itself
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},
     )
 
 
 def render(text: str) -> str | None:
-    """Sanitised HTML, or None where the text is too long: plain text is better than a page that hangs."""
-    if len(text) > MOST:
+    """Sanitised HTML; `None` for text too long to render quickly, which the page then shows as plain text."""
+    if len(text) > MAX_FORMATTED_CHARS:
         return None
-    return _remembered(text) if len(text) <= _CACHE_MOST else _render(text)
+    return _remembered(text) if len(text) <= MAX_CACHED_CHARS else _render(text)
 
 
 @functools.lru_cache(maxsize=512)
@@ -102,5 +102,5 @@ def _render(text: str) -> str:
 
 
 def sanitise(html: str) -> str:
-    """What is left of any HTML: the tags and addresses above, and nothing active."""
+    """Remove every tag, attribute and URL scheme that is not listed above."""
     return _cleaner().clean(html)

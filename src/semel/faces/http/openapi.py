@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the table of operations."""
+"""Build the OpenAPI 3.1 document from the table of operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import semel
 from semel.faces.http.problems import CODES, MEDIA
 from semel.faces.http.security import Access
-from semel.faces.http.table import SESSION_KEY, TRUTHS, Answers, Operation, Param
+from semel.faces.http.table import BOOL_WORDS, SESSION_KEY, Answers, Operation, Param
 
 Json = dict[str, Any]
 
@@ -31,12 +31,12 @@ PATH_PARAMS: dict[str, tuple[Json, str]] = {
 }
 
 COMMON = ("bad-field", "internal")
-SENT = ("too-large", "too-slow")
-BODY = ("bad-json", *SENT, "not-json")
+RAW_BODY_ERRORS = ("too-large", "too-slow")
+JSON_BODY_ERRORS = ("bad-json", *RAW_BODY_ERRORS, "not-json")
 
 
 def document(operations: Sequence[Operation]) -> Json:
-    """The whole document. Every operation with `documented` is in it, and nothing else."""
+    """The OpenAPI document for all operations that are `documented`."""
     shown = [operation for operation in operations if operation.documented]
     paths: dict[str, Json] = {}
     for operation in shown:
@@ -123,7 +123,7 @@ def _responses(operation: Operation) -> Json:
 
 
 def error_codes(operation: Operation) -> list[str]:
-    """Every problem this operation may answer with."""
+    """The codes of all problems that this operation may return."""
     knocking = {
         Access.OWNER: ("foreign-host", "foreign-origin", "no-token", "node-scope"),
         Access.EVENTS: ("foreign-host", "foreign-origin", "no-token", "node-scope"),
@@ -131,7 +131,9 @@ def error_codes(operation: Operation) -> list[str]:
         Access.SIGNED: ("foreign-origin", "node-scope"),
         Access.OPEN: ("node-scope",),
     }[operation.access]
-    body: tuple[str, ...] = SENT if operation.raw_body else BODY if operation.method != "GET" else ()
+    body: tuple[str, ...] = (
+        RAW_BODY_ERRORS if operation.raw_body else JSON_BODY_ERRORS if operation.method != "GET" else ()
+    )
     return list(dict.fromkeys((*COMMON, *knocking, *body, *operation.errors)))
 
 
@@ -155,7 +157,7 @@ def _param(param: Param, where: str) -> Json:
     if param.kind is int:
         schema = {"type": "integer", "minimum": 0, "maximum": param.most}
     elif param.kind is bool:
-        schema = {"type": "string", "enum": list(TRUTHS)}
+        schema = {"type": "string", "enum": list(BOOL_WORDS)}
     else:
         schema = {"type": "string", **({"enum": list(param.one_of)} if param.one_of else {})}
     if param.default is not None and param.kind is not bool:

@@ -1,4 +1,4 @@
-"""Operations on parts: what leaves for platforms, and what a person decides about a held one."""
+"""Operations: list outgoing parts, and decide about held ones (Law 7)."""
 
 from __future__ import annotations
 

@@ -1,19 +1,20 @@
-"""How long a connection may keep the server waiting, and how many there may be.
+"""Timeouts and limits for HTTP connections, against slow or numerous clients.
 
-| the other side | patience |
+| the client | limit |
 |---|---|
-| has sent no head, or half of one (which is answered 408) | 10 s |
-| sends a body (else 408) | as long as 30 kB come in any 30 s; time in which we did not read does not count |
-| was answered and still sends that body | 10 s |
-| takes an answer | as long as 30 kB leave in any 60 s, or all that is left |
-| says nothing after an answer | 75 s |
+| has sent no request head, or part of one (answered with 408) | 10 s |
+| sends a body (else 408) | at least 30 kB in any 30 s; time in which the server did not read does not count |
+| has its answer and still sends the body | 10 s |
+| reads an answer | at least 30 kB in any 60 s, or all that is left |
+| is idle after an answer | 75 s |
 
-Half of what this process may open is for connections. Of that half, one address elsewhere (of IPv6, one /64), or the
-other users of this machine together, may hold a quarter, and all of them three quarters: the rest is the owner's, who
-comes from this machine.
+Connections may use half of the file descriptors of this process. Of that half, one remote address (for IPv6, one /64),
+or all other users of this machine together, may hold a quarter; all of these together may hold three quarters. The rest
+is reserved for the owner, who connects from this machine.
 
-So nobody holds a connection, and a file descriptor less for agents and channels, by sending or reading a byte now and
-then. A stream that has nothing to tell waits for nobody. The table is `PATIENCE`; it is looked at every 5 s.
+Without these limits a client could hold connections, and the descriptors that agents and channels need, by sending or
+reading one byte now and then. A stream without news is not limited: its client owes nothing. `PATIENCE` holds the
+table; each connection is checked every 5 s.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ from semel.faces.http.problems import Problem
 
 log = structlog.get_logger("semel.http")
 
-LOOK = 5.0  # seconds
-FLOOR = 30_000  # bytes
+LOOK = 5.0  # seconds between two checks of a connection
+MIN_PROGRESS_BYTES = 30_000  # bytes that must move per period
 PATIENCE: dict[str, tuple[float, float]] = {
     "head": (10.0, math.inf),
-    "body": (30.0, FLOOR),
+    "body": (30.0, MIN_PROGRESS_BYTES),
     "rest": (10.0, math.inf),
-    "answer": (60.0, FLOOR),
+    "answer": (60.0, MIN_PROGRESS_BYTES),
     "idle": (75.0, math.inf),
     "": (math.inf, 0.0),
 }
-"""What is owed -> (seconds, bytes that must have moved in them)."""
+"""What the client must do next -> (period in seconds, bytes that must move in it). "": nothing to wait for."""
 
 
 @dataclass
-class _Owed:
-    """What the other side owes in which request, since when, and how many bytes had moved then."""
+class _PendingStep:
+    """What the client must do next, for which request, since when, and how many bytes had moved by then."""
 
     what: str
     cycle: object
@@ -58,17 +59,17 @@ class _Owed:
     moved: int
 
 
-class Patient(H11Protocol):
-    """One connection, let go when it keeps us waiting."""
+class TimedConnection(H11Protocol):
+    """An HTTP/1.1 connection that is closed when its client exceeds a limit of `PATIENCE`."""
 
-    told = -math.inf  # when it was last logged that there are too many
-    peer: str | None = None  # who is at the other end, where that is not the owner's own machine
+    told = -math.inf  # time of the last warning about too many connections
+    peer: str | None = None  # key under which connections are counted; None for the owner's
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._ending = _Ending(transport, self)
-        super().connection_made(self._ending)  # type: ignore[arg-type]  # it has all that a transport has
+        self._ending = _ConnectionTransport(transport, self)
+        super().connection_made(self._ending)  # type: ignore[arg-type]  # it delegates to a transport
         self._came = 0
-        self._owed = _Owed("head", None, self.loop.time(), 0)
+        self._owed = _PendingStep("head", None, self.loop.time(), 0)
         self._timer = self.loop.call_later(LOOK, self._look)
         neighbour = of_another_user(transport)
         self.app_state = {**self.app_state, "neighbour": neighbour}
@@ -82,13 +83,13 @@ class Patient(H11Protocol):
             return False
         if self.peer is None:
             return True
-        others = [each.peer for each in self.connections if isinstance(each, Patient) and each.peer is not None]
+        others = [each.peer for each in self.connections if isinstance(each, TimedConnection) and each.peer is not None]
         return len(others) <= most * 3 // 4 and others.count(self.peer) <= most // 4
 
     def _too_many(self) -> None:
-        """Told once a minute: who comes a thousand times a second does not fill the log, either."""
-        if self.loop.time() >= Patient.told + 60:
-            Patient.told = self.loop.time()
+        """Refuse the connection. Logs at most once a minute, so that a flood of connections cannot fill the log."""
+        if self.loop.time() >= TimedConnection.told + 60:
+            TimedConnection.told = self.loop.time()
             log.warning("too many connections: more are not taken", most=most_connections())
         self.transport.abort()
 
@@ -104,22 +105,22 @@ class Patient(H11Protocol):
         super().data_received(data)
 
     def still_sends(self) -> bool:
-        """Whether the request that was answered is not here as a whole, and the rest is on its way."""
+        """Whether the client is still sending the body of a request that was answered already."""
         cycle: Any = self.cycle
         answered = cycle is not None and cycle.response_complete
         return answered and self.conn.their_state is h11.SEND_BODY and not self.conn.they_are_waiting_for_100_continue
 
     def send_400_response(self, msg: str) -> None:
-        """What comes is no HTTP any more, and the connection ends.
+        """Refuse data that is not HTTP, and end the connection.
 
-        A request that is under way (its body turned into nonsense) learns that its caller is gone: what it would still
-        say has no place behind the refusal, and h11 would raise, into the log, as often as a caller likes.
+        A request in progress (its body became invalid) is told that its client disconnected: it could not send its
+        answer after the refusal. Otherwise h11 would raise, and a client could fill the log with errors.
         """
         cycle: Any = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
-            if cycle.response_started:  # an answer that has begun cannot become a refusal
+            if cycle.response_started:  # too late for a 400
                 self.transport.close()
                 return
         super().send_400_response(msg)
@@ -129,21 +130,21 @@ class Patient(H11Protocol):
         what, moved = self._owes()
         now, owed = self.loop.time(), self._owed
         if what != owed.what or self.cycle is not owed.cycle:
-            self._owed = _Owed(what, self.cycle, now, moved)
+            self._owed = _PendingStep(what, self.cycle, now, moved)
             return
         seconds, least = PATIENCE[what]
         if now - owed.since < seconds:
             return
         if moved - owed.moved < least:
             self._let_go(what)
-        self._owed = _Owed(what, self.cycle, now, moved)
+        self._owed = _PendingStep(what, self.cycle, now, moved)
 
     def _owes(self) -> tuple[str, int]:
-        """What the other side has to do next, and how many bytes of it have moved."""
+        """(key of `PATIENCE`, bytes moved so far): what the client must do next, and its progress."""
         cycle: Any = self.cycle  # None until the first request's head is complete
         unsent = self.transport.get_write_buffer_size()
         if unsent and (self.flow.write_paused or self.transport.is_closing() or (cycle and cycle.response_complete)):
-            return "answer", -unsent  # nothing joins what waits to be taken
+            return "answer", -unsent  # nothing is added to this buffer, so its shrinking is the client's progress
         if cycle is None:
             return "head", self._came
         if self.conn.their_state is h11.SEND_BODY:
@@ -159,16 +160,16 @@ class Patient(H11Protocol):
         if what == "answer":
             self.transport.abort()
             return
-        begun = what == "head" and self.conn.trailing_data[0]  # whoever sent nothing asked nothing
+        begun = what == "head" and self.conn.trailing_data[0]  # no 408 without the beginning of a request
         if begun or (what == "body" and not self.cycle.response_started):
             self.transport.write(_too_slow())
         self.transport.close()
 
 
-class _Ending(LingeringTransport):
-    """The transport of one connection, which uvicorn closes behind an answer that says `Connection: close`."""
+class _ConnectionTransport(LingeringTransport):
+    """A transport whose `close` lingers while the client still sends. uvicorn closes it after `Connection: close`."""
 
-    def __init__(self, transport: asyncio.Transport, connection: Patient) -> None:
+    def __init__(self, transport: asyncio.Transport, connection: TimedConnection) -> None:
         super().__init__(transport)
         self._connection = connection
 
@@ -180,13 +181,13 @@ class _Ending(LingeringTransport):
 
 
 def most_connections() -> int:
-    """Half of what this process may open: agents, channels and files need the other."""
+    """The connection limit: half of the open-file limit, 64 to 4096. Agents, channels and files need the other half."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 4096 if soft == resource.RLIM_INFINITY else max(64, min(4096, soft // 2))
 
 
 def peer_of(host: str) -> str | None:
-    """Who counts as one elsewhere; None: the owner's own machine."""
+    """The key to count a remote host's connections by: its IPv4 address or IPv6 /64; `None` for loopback."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -199,7 +200,7 @@ def peer_of(host: str) -> str | None:
 
 
 def _too_slow() -> bytes:
-    """408, outside of the protocol's own state: the request that is cut off gets no other answer."""
+    """The bytes of a 408 answer, written past h11, which cannot answer an incomplete request."""
     answer = Problem("too-slow", "The request came too slowly or incompletely. Nothing of it was accepted.").response()
     head = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
     fields = b"".join(b"%s: %s\r\n" % field for field in answer.raw_headers)

@@ -1,4 +1,4 @@
-"""Operations on people: who is known, who was refused, and codes that let somebody in."""
+"""Operations: known people, refused senders, and pairing codes."""
 
 from __future__ import annotations
 

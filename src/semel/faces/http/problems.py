@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457). Every error that leaves the HTTP face is made here."""
+"""Errors as problem details (RFC 9457). This module builds every error answer of the HTTP face."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CODES: dict[str, tuple[int, str]] = {
 
 
 class Problem(Exception):
-    """An error for the caller. `more` joins the problem object (`field`, `digest` ...)."""
+    """An error for the client. `more` holds further members of the problem object (`field`, `limit` ...)."""
 
     def __init__(self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any):
         super().__init__(detail)
@@ -74,7 +74,7 @@ def _response(
 
 
 def from_exception(exc: Exception) -> Problem | None:
-    """The problem that an exception of the gateway or the router stands for; None if it is our own fault."""
+    """Map an exception of the gateway or the router to a problem; `None` for unexpected ones."""
     match exc:
         case Problem():
             return exc
@@ -92,7 +92,7 @@ def from_exception(exc: Exception) -> Problem | None:
             return Problem("agent-refused", str(exc))
         case Busy():
             return Problem("unavailable", str(exc), headers={"Retry-After": "2"})
-        case LedgerError():  # a full disk, say: nothing was accepted, and the message tells what to do
+        case LedgerError():  # for instance a full disk: nothing was accepted, and the message says what to do
             return Problem("unavailable", str(exc), headers={"Retry-After": "5"})
         case HTTPException(status_code=404):
             return Problem("no-such-path", "See /v1/openapi.json for what there is.")
@@ -103,7 +103,7 @@ def from_exception(exc: Exception) -> Problem | None:
 
 
 async def respond(request: Request, exc: Exception) -> Response:
-    """Starlette's exception handler for everything that `from_exception` knows."""
+    """Exception handler for Starlette: the problem for a known exception, else a plain refusal."""
     problem = from_exception(exc)
     if problem is not None:
         return problem.response()
@@ -114,12 +114,12 @@ async def respond(request: Request, exc: Exception) -> Response:
 def refused(
     status: int, detail: str, headers: Mapping[str, str] | None = None, more: Mapping[str, Any] | None = None
 ) -> Response:
-    """A problem that has no code of ours: a channel's refusal of a webhook, say. `more` joins the problem object."""
+    """A problem without one of our codes, such as a channel's refusal of a webhook. `more`: further members."""
     return _response(status, "about:blank", HTTPStatus(status).phrase, detail, headers, more)
 
 
 class CatchAll:
-    """The outermost layer: what nobody foresaw is logged, and told without its internals."""
+    """The outermost middleware: logs an unexpected exception, and answers with a problem without internals."""
 
     def __init__(self, app: ASGIApp):
         self.app = app

@@ -1,4 +1,4 @@
-"""Operations that read: sessions, transcripts, stories, the books."""
+"""Operations: read transcripts and tool output, trace events, run the books."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations on schedules: what fires by the clock."""
+"""Operations: list, add, remove, pause and resume schedules."""
 
 from __future__ import annotations
 

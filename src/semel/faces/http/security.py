@@ -1,9 +1,9 @@
-"""Who may knock: Host, Origin, token. And the headers that every answer carries.
+"""Access checks by Host, Origin and token, and the security headers of every answer.
 
-The threats: a web page the owner visits (CSRF), a name that such a page makes point at us (DNS rebinding), other
-users of this machine, and, beyond loopback, anybody on the network. A correct bearer token answers all of them: none
-can know it. docs/security.md is the whole list.
-A node's token opens one door only: events for the sessions it may report to.
+The threats: a web page that the owner visits (CSRF), a host name that such a page points at the gateway (DNS
+rebinding), other users of this machine and, beyond loopback, anybody on the network. None of them knows the bearer
+token, so a request with the right token needs no further check. A node's token is good only for reporting events to the
+sessions in its scope. docs/security.md has the whole list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
     "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""No inline script or style, nothing from elsewhere: what got past the sanitiser still cannot phone home."""
+"""No inline scripts or styles, no other origins: text that got past the sanitiser still cannot contact other hosts."""
 
 HEADERS = {
     "content-security-policy": PAGE_POLICY,
@@ -40,19 +40,19 @@ HEADERS = {
 
 
 class Access(enum.Enum):
-    """What a path asks of those who call it."""
+    """What an operation demands of its caller."""
 
     OWNER = "owner"  # Host, Origin, and the token where one is demanded
     EVENTS = "events"  # the same, or a node's token for a session in its scope
     PAGE = "page"  # Host and Origin: the page's own files hold no secret, and logging in comes before the token
-    SIGNED = "signed"  # the channel checks the platform's signature; a browser has no business here
-    OPEN = "open"  # says only whether the gateway lives
+    SIGNED = "signed"  # the channel checks the platform's signature; requests of foreign web pages are refused
+    OPEN = "open"  # nothing; only for answers that reveal no more than whether the gateway is alive
 
 
 def admit(request: Request, settings: Settings, access: Access) -> None:
-    """Raises a Problem (400, 401, 403) unless this request may go on. One from a node is marked with it."""
+    """Raise a Problem (400, 401, 403) unless the request is allowed. Sets `request.state.node` for a node's request."""
     if "transfer-encoding" in request.headers and "content-length" in request.headers:
-        # A proxy before us may go by the other one, and what follows then is not the request it takes it for.
+        # Request smuggling: a proxy may use the other header, and see the next request begin elsewhere.
         raise Problem("bad-request", "Send Content-Length or Transfer-Encoding.", headers={"Connection": "close"})
     if (node := node_of(request, settings)) is not None:
         _keep_to_scope(request, node, access)
@@ -72,7 +72,7 @@ def admit(request: Request, settings: Settings, access: Access) -> None:
 
 
 def _must_show(request: Request, settings: Settings) -> bool:
-    """Beyond loopback everybody; on it whoever is known to be another user of the machine (`neighbours.py`)."""
+    """Whether a token is needed: always beyond loopback; on it, for other users of the machine (`neighbours.py`)."""
     return settings.demands_token or bool(getattr(request.state, "neighbour", False))
 
 
@@ -81,10 +81,10 @@ def no_token(detail: str) -> Problem:
 
 
 def _bearer(request: Request, settings: Settings) -> bool:
-    """True for the right token. A wrong one is an error even where none is demanded."""
+    """Whether the request has the owner's token. Raises a Problem for a wrong one, even if none is needed."""
     if "authorization" not in request.headers:
         return False
-    given = _given(request)
+    given = _get_bearer_token(request)
     if not given or not settings.token or not same(given, settings.token):
         raise no_token(
             "That is not the owner's token, nor a node's. The owner's is in the file owner.token of the data directory."
@@ -92,15 +92,15 @@ def _bearer(request: Request, settings: Settings) -> bool:
     return True
 
 
-def _given(request: Request) -> str:
-    """The bearer token of a request, or nothing."""
+def _get_bearer_token(request: Request) -> str:
+    """The bearer token of a request, or ""."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() == "bearer" else ""
 
 
 def node_of(request: Request, settings: Settings) -> Node | None:
-    """The node whose token this is. All are compared, each in constant time."""
-    if not settings.nodes or not (given := _given(request)):
+    """The node whose token the request carries, or `None`. Compares with all tokens, each in constant time."""
+    if not settings.nodes or not (given := _get_bearer_token(request)):
         return None
     matching = [node for node in settings.nodes if same(given, node.token)]
     return matching[0] if matching else None
@@ -142,7 +142,7 @@ def _check_host(request: Request, settings: Settings) -> None:
 
 
 def _check_origin(request: Request, settings: Settings) -> None:
-    """Where a browser says who is asking, only our own page may (Origin; Fetch Metadata, W3C)."""
+    """Refuse requests of other web pages, by the Origin header or Fetch Metadata (W3C). Non-browsers send neither."""
     origin = request.headers.get("origin")
     if origin is not None:
         if _origin_host(origin) != request.headers.get("host", "").lower():
@@ -174,12 +174,12 @@ def _foreign(who: str) -> Problem:
 
 
 def cookie_name(settings: Settings) -> str:
-    """Cookies do not see ports: two gateways on one host must not overwrite each other's login."""
+    """A cookie name of this gateway's own: cookies ignore ports, and two gateways on a host must not share one."""
     return "semel_" + hashlib.sha256(f"name {settings.token}".encode()).hexdigest()[:8]
 
 
 def login_cookie(settings: Settings, now: float) -> str:
-    """`<expiry>.<mac>`: it proves the token without holding it, and ends when the token is changed."""
+    """`<expiry>.<mac>`: proves knowledge of the token without containing it; a new token invalidates it."""
     expiry = str(int(now + settings.login_life))
     return f"{expiry}.{_mac(settings, expiry)}"
 

@@ -1,4 +1,4 @@
-"""uvicorn inside our own event loop: it takes no signals, wakes for nothing, and stops when it is told to."""
+"""Run uvicorn inside our own event loop: without signal handlers, with a slow tick, and with an explicit `stop`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import uvicorn
 from starlette.applications import Starlette
 
 from semel.faces.http import neighbours
-from semel.faces.http.patience import PATIENCE, Patient
+from semel.faces.http.patience import PATIENCE, TimedConnection
 
 BACKLOG = 512
 
 
 class CannotListen(OSError):
-    """The address cannot be bound. The message says why and what to do."""
+    """The address cannot be bound. The message gives the reason and what to do."""
 
 
 class Server:
@@ -33,12 +33,12 @@ class Server:
         self._sockets = sockets
         config = uvicorn.Config(
             app,
-            http=Patient,
+            http=TimedConnection,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # who asks is decided by tokens and hosts, never by a forwarded header
+            proxy_headers=False,  # access depends on tokens and hosts, never on forwarded headers
             server_header=False,
             timeout_keep_alive=round(PATIENCE["idle"][0]),
         )
@@ -56,9 +56,9 @@ class Server:
         return f"http://{name}:{self.port}"
 
     async def start(self) -> None:
-        """Answer from now on. Returns once it does."""
-        neighbours.tells()
-        logging.getLogger("uvicorn").setLevel(logging.ERROR)  # its narration of start and stop is the gateway's to tell
+        """Start to serve; returns once the server answers."""
+        neighbours.can_identify_owner()
+        logging.getLogger("uvicorn").setLevel(logging.ERROR)  # the gateway logs start and stop itself
         self._task = asyncio.create_task(self._inner.serve(sockets=self._sockets), name="http server")
         ready = asyncio.create_task(self._inner.ready.wait())
         await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -67,7 +67,7 @@ class Server:
             self._task.result()
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Ends open streams at once, lets requests under way finish for `grace` seconds, then drops them."""
+        """End open streams at once; give other requests `grace` seconds to finish, then drop them."""
         if self._task is None:
             return
         self._app.state.stopping.set()
@@ -77,7 +77,7 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn's own loop ticks ten times a second and takes SIGINT and SIGTERM; ours are the gateway's."""
+    """uvicorn's server without its signal handlers, and with one tick per second instead of ten."""
 
     def __init__(self, config: uvicorn.Config):
         super().__init__(config)
@@ -135,7 +135,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def _listen(family: int, address: tuple[object, ...]) -> socket.socket:
-    # With the protocol named, asyncio sets TCP_NODELAY on what is accepted; without, every answer takes 40 ms.
+    # asyncio sets TCP_NODELAY only if the socket names IPPROTO_TCP; without it, every answer takes 40 ms longer.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

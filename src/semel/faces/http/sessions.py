@@ -1,4 +1,4 @@
-"""Operations on a session's own life: list, rename, archive, a new chapter, delete."""
+"""Operations: list sessions; rename, archive or delete one; start a new chapter."""
 
 from __future__ import annotations
 

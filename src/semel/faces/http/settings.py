@@ -1,4 +1,4 @@
-"""What the HTTP face is told: who may knock, and how much they may carry."""
+"""Settings of the HTTP face: address, tokens, host names, limits."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class Node:
 
     name: str
     token: str = field(repr=False)
-    sessions: tuple[str, ...] = ()  # shell patterns over session keys; none: no session
-    source: str = ""  # Law 1: who it is, by whatever connection and name it comes; "": node:NAME
+    sessions: tuple[str, ...] = ()  # shell patterns of session keys; empty for no session
+    source: str = ""  # the source of its events (Law 1), kept when it is renamed; default node:NAME
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", self.source or f"node:{self.name}")
 
     @property
     def digest(self) -> bytes:
-        """Of its token: by it the ledger knows it again."""
+        """Digest of the token, by which the ledger recognises a renamed node."""
         return hashlib.blake2b(self.token.encode(), digest_size=16, person=b"semel node").digest()
 
     def may_report_to(self, session: str) -> bool:
@@ -59,9 +59,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Settings:
-    """`listen` is the host the server binds; where that is not loopback, `token` is demanded of everyone.
+    """Limits are in bytes and seconds. `listen` is the host to bind; beyond loopback, every client needs `token`.
 
-    `hosts` are further names the gateway is reached by (a proxy's, a tunnel's). Bytes and seconds.
+    `hosts` are further host names of the gateway, such as those of a proxy or tunnel.
     """
 
     listen: str = "127.0.0.1"
@@ -70,7 +70,7 @@ class Settings:
     nodes: tuple[Node, ...] = ()
     max_body: int = 1024 * 1024
     heartbeat: float = 15.0
-    send_timeout: float = 60.0  # a watcher that takes nothing for so long is let go; it resumes by rev
+    send_timeout: float = 60.0  # a watcher that reads nothing for this long is disconnected; it can resume by rev
     login_life: float = 30 * 86400.0
 
     def __post_init__(self) -> None:
@@ -82,9 +82,9 @@ class Settings:
         return not is_loopback(self.listen)
 
     def knows_host(self, name: str) -> bool:
-        """Whether requests may address the gateway by this name (no port).
+        """Whether requests may address the gateway by this name (without port).
 
-        DNS rebinding needs a name under an attacker's control: an address is safe where a token is demanded.
+        DNS rebinding needs a name that an attacker controls. So any IP address is accepted where a token is needed.
         """
         name = name.lower().rstrip(".")
         if is_loopback(name) or name in self.hosts or name.strip("[]") == self.listen.lower():

@@ -1,6 +1,7 @@
-"""The shapes of request bodies and answers.
+"""Types of request bodies and answers.
 
-Requests are validated with them, and the OpenAPI document is made of them.
+Requests are validated against them, and the OpenAPI document is generated from them: docstrings here are published as
+descriptions.
 """
 
 from __future__ import annotations

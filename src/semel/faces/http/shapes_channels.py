@@ -1,4 +1,4 @@
-"""The shapes of what is told of channels."""
+"""Answer types of the operations on channels."""
 
 from __future__ import annotations
 

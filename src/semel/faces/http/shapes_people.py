@@ -1,4 +1,4 @@
-"""The JSON of people: who is known, who was refused, codes."""
+"""Request and answer types of the operations on people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The stream: server-sent events (WHATWG HTML, 9.2) whose `id:` is the rev: a watcher resumes by it."""
+"""The live stream: server-sent events (WHATWG HTML, 9.2) with the rev as `id:`, by which a watcher resumes (Law 8).
+
+Each watcher reads at its own pace. A slow one holds back only its own generator; the gateway drops the changes that it
+missed and sends a snapshot instead. A watcher that reads nothing for `Settings.send_timeout` is disconnected. A large
+frame is held in memory once for all watchers.
+"""
 
 from __future__ import annotations
 
@@ -23,54 +28,53 @@ from semel.gateway.errors import NoSuchSession
 
 log = structlog.get_logger("semel.http")
 
-PIECE = 64 * 1024  # bytes that are handed to a connection at once: what waits in it is a copy
-RETRY = b"retry: 1000\n\n"  # a browser comes back after a second, with the last id it saw
+MAX_CHUNK_BYTES = 64 * 1024  # bytes handed to a connection at once, because its buffer holds a copy
+RETRY = b"retry: 1000\n\n"  # a browser reconnects after 1 s, with the last id it saw
 
 
 async def stream(call: Call) -> Response:
     key, after = call.session, _after(call.request, call.query["after"])
-    # Asked before the stream begins: an answer that has begun cannot become a 404 any more.
+    # Raises now if there is no such session: once the stream has begun, it is too late for a 404.
     await call.gateway.entries(key, after=MAX_INT, limit=1)
     stopping: asyncio.Event = call.request.app.state.stopping
     return Stream(_frames(call, key, after), call, stopping)
 
 
 def _after(request: Request, query: int | None) -> int | None:
-    """`Last-Event-ID` is newer than the URL: a browser that reconnects repeats its first URL."""
+    """The rev to resume from. `Last-Event-ID` wins: a reconnecting browser repeats its first URL with an older rev."""
     last = request.headers.get("last-event-id", "").strip()
     return read_int("Last-Event-ID", last) if last else query
 
 
 async def _frames(call: Call, key: str, after: int | None) -> AsyncIterator[bytes]:
-    """One frame a message. The watcher's own pace holds back only this generator; the gateway drops
-    what such a watcher missed and gives it a snapshot (Law 8: never a mixture)."""
+    """Encode the messages of one watcher as frames. A slow watcher holds back only this generator."""
     yield RETRY
     try:
         watch = call.gateway.watch(key, after)
         async with contextlib.aclosing(watch) as messages:  # type: ignore[type-var]
             async for message in messages:
-                with shared(frame(await dress_message(message) if call.query["html"] else message)) as data:
-                    del message  # a watcher may take its time: meanwhile only the text is held
+                with share_frame(frame(await dress_message(message) if call.query["html"] else message)) as data:
+                    del message  # a slow watcher keeps only the encoded frame in memory
                     yield data
     except NoSuchSession:
-        return  # it was removed while it was watched
+        return  # the session was deleted meanwhile
 
 
 @dataclass
 class _Leaving:
-    """A frame that leaves for so many watchers."""
+    """A frame being sent, and the number of watchers it is being sent to."""
 
     data: bytes
     count: int = 0
 
 
-_leaving: dict[bytes, _Leaving] = {}  # large ones, by digest
+_leaving: dict[bytes, _Leaving] = {}  # large frames by digest
 
 
 @contextlib.contextmanager
-def shared(data: bytes) -> Iterator[bytes]:
-    """The same bytes, held once however many watchers they are on their way to."""
-    if len(data) < PIECE:
+def share_frame(data: bytes) -> Iterator[bytes]:
+    """Share one copy of equal large frames among all watchers to which they are being sent."""
+    if len(data) < MAX_CHUNK_BYTES:
         yield data
         return
     digest = hashlib.blake2b(data, digest_size=32).digest()
@@ -86,7 +90,7 @@ def shared(data: bytes) -> Iterator[bytes]:
 
 
 LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
-"""Not line ends to the standard, but to clients that split text the way Python and old JavaScript do."""
+"""Escaped: no line ends by the standard, but for clients that split lines like Python or old JavaScript."""
 
 
 def frame(message: dict[str, Any]) -> bytes:
@@ -116,11 +120,11 @@ class Stream(EventSourceResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         stopped = ended = False
-        turn = asyncio.Lock()  # a heartbeat does not come between two pieces of a frame
+        turn = asyncio.Lock()  # keeps a heartbeat from being sent between two pieces of a frame
 
         async def until_stopped() -> Message:
             nonlocal stopped
-            message = await _first(receive, self._stopping)
+            message = await _receive_until_stopped(receive, self._stopping)
             stopped = message is None
             return message or {"type": "http.disconnect"}
 
@@ -145,16 +149,16 @@ class Stream(EventSourceResponse):
 
 def _pieces(message: Message) -> Iterator[Message]:
     body = message.get("body", b"")
-    if len(body) <= PIECE:
+    if len(body) <= MAX_CHUNK_BYTES:
         yield message
         return
-    for start in range(0, len(body), PIECE):
-        more = message.get("more_body", False) or start + PIECE < len(body)
-        yield {**message, "body": body[start : start + PIECE], "more_body": more}
+    for start in range(0, len(body), MAX_CHUNK_BYTES):
+        more = message.get("more_body", False) or start + MAX_CHUNK_BYTES < len(body)
+        yield {**message, "body": body[start : start + MAX_CHUNK_BYTES], "more_body": more}
 
 
-async def _first(receive: Receive, stopping: asyncio.Event) -> Message | None:
-    """The client's next message, or None once the server stops."""
+async def _receive_until_stopped(receive: Receive, stopping: asyncio.Event) -> Message | None:
+    """The client's next ASGI message, or `None` if the server stops first."""
     message = asyncio.ensure_future(receive())
     stop = asyncio.ensure_future(stopping.wait())
     try:

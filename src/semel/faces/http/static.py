@@ -1,4 +1,4 @@
-"""The page's own files, read once from the package: a handful, small, the same for everybody."""
+"""Serve the web page's files, which are read from the package once at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The table of operations: routes and the OpenAPI document are both built from it, and cannot drift apart."""
+"""Declare HTTP operations, and build routes from them.
+
+Each `Operation` names method, path, handler, parameters, body type and possible errors. Routes and the OpenAPI document
+(openapi.py) are built from the same declarations, so they cannot drift apart. For each request, the route checks access
+(security.py), reads query and body into a `Call`, and passes it to the handler.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from semel.faces.http.settings import Node, Settings
 
 
 class _Number(IntegerConvertor):
-    """A number in a path, `{id:int}`. What has more digits than any id is none: Python refuses to read thousands."""
+    """An integer in a path, `{id:int}`, of at most 40 digits: Python refuses to parse thousands of digits."""
 
     regex = "[0-9]{1,40}"
 
@@ -28,8 +33,8 @@ class _Number(IntegerConvertor):
 register_url_convertor("int", _Number())
 SESSION_KEY = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 MAX_INT = 2**63 - 1
-TRUTHS = ("0", "1", "true", "false")
-"""What a bool is in a query."""
+BOOL_WORDS = ("0", "1", "true", "false")
+"""The values of a bool in a query."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Answers:
-    """What one status holds: a msgspec type, or another media type (or nothing)."""
+    """What an operation returns with one status: a msgspec type as JSON, another media type, or nothing."""
 
     what: str
     type: Any = None
@@ -55,7 +60,7 @@ class Answers:
 
 @dataclass
 class Call:
-    """One request, read and checked: what a handler works with."""
+    """A request after access, query and body were checked; the argument of every handler."""
 
     request: Request
     gateway: GatewayFacade
@@ -65,7 +70,7 @@ class Call:
 
     @property
     def node(self) -> Node | None:
-        """The node that asks, where it is one."""
+        """The node that sent the request, or `None` if the owner did."""
         return getattr(self.request.state, "node", None)
 
     @property
@@ -79,7 +84,7 @@ class Call:
         return str(self.request.path_params[name])
 
     def number(self, name: str) -> int:
-        """A number from the path; what cannot be a row's id is not found."""
+        """An id from the path. Raises the problem `not-found` if it is too large for a row's id."""
         if (value := int(self.request.path_params[name])) > MAX_INT:
             raise Problem("not-found", f"There is no number {value}.")
         return value
@@ -90,7 +95,7 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 @dataclass(frozen=True)
 class Operation:
-    """One method on one path. `errors` are problem codes beyond those that any operation may answer with."""
+    """One method on one path. `errors` lists its problem codes beyond those that every operation may return."""
 
     method: str
     path: str
@@ -114,7 +119,7 @@ class Operation:
 
 
 def routes(operations: Sequence[Operation], gateway: GatewayFacade, settings: Settings) -> list[Route]:
-    """One route a path, in the order of the table, so that a 405 can name every method of the path."""
+    """One route per path, so that a 405 can list all methods of the path; in the order of the operations."""
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
@@ -152,7 +157,7 @@ def _read_value(param: Param, text: str) -> Any:
     if param.kind is int:
         return read_int(param.name, text, param.most)
     if param.kind is bool:
-        if text not in TRUTHS:
+        if text not in BOOL_WORDS:
             raise Problem("bad-field", f"{param.name!r} must be 1 or 0, not {text!r}.", field=param.name)
         return text in ("1", "true")
     if param.one_of and text not in param.one_of:
@@ -174,7 +179,7 @@ async def _read_body(request: Request, operation: Operation, settings: Settings)
         return data
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if (data or kind) and kind != "application/json":
-        # Law of the browser: a form or a simple fetch can send any body to us, but not this content type.
+        # CSRF: a form or a simple cross-origin fetch can send any body, but not this content type.
         raise Problem("not-json", f"Content-Type is {kind or 'missing'!r}; send application/json.")
     if operation.body is None:
         return None
@@ -184,7 +189,7 @@ async def _read_body(request: Request, operation: Operation, settings: Settings)
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:
-    """The whole body, or a 413 as soon as it is known to be too large."""
+    """The whole body. Raises the problem `too-large` as soon as the size exceeds `limit` bytes."""
     announced = request.headers.get("content-length", "0")
     size = int(announced) if announced.isascii() and announced.isdigit() else 0
     chunks: list[bytes] = []
@@ -196,7 +201,7 @@ async def read_bytes(request: Request, limit: int) -> bytes:
                 break
             chunks.append(chunk)
     if size > limit:
-        # What still comes is thrown away: the connection ends with this answer (`lingering.py`).
+        # The rest of the body is discarded, and the connection closed after this answer (`lingering.py`).
         raise Problem("too-large", f"A body may have {limit:,} bytes.", headers={"Connection": "close"}, limit=limit)
     return b"".join(chunks)
 
@@ -206,7 +211,7 @@ _NAMED = re.compile(r"field `(.*?)`")
 
 
 def decode(data: bytes, type: type[msgspec.Struct]) -> Any:
-    """Body -> struct. The problem names the field it is about, where it is about one."""
+    """Decode a JSON body. Raises a Problem, which names the wrong field if there is one."""
     try:
         return msgspec.json.decode(data, type=type)
     except msgspec.ValidationError as exc:
@@ -226,7 +231,7 @@ def decode(data: bytes, type: type[msgspec.Struct]) -> Any:
 
 
 def _choices(type: type[msgspec.Struct], name: str) -> str:
-    """What a field may be, where that is one of a few words."""
+    """A sentence with the allowed values of a `Literal` field; "" for other fields."""
     hint = get_type_hints(type).get(name)
     words = [word for one in (hint, *get_args(hint)) if get_origin(one) is Literal for word in get_args(one)]
     return f"It is one of: {', '.join(words)}. " if words else ""

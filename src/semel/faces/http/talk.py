@@ -1,4 +1,4 @@
-"""Operations that speak into a session: messages, events, answers, stop, mode and model."""
+"""Operations: send messages and events to a session, answer requests, stop a turn, set mode and model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from semel.faces.http.problems import Problem
 from semel.faces.http.security import Access
 from semel.faces.http.table import Answers, Call, Operation, Param, json
 from semel.gateway.ports import Heard
-from semel.ledger.inbound.answers import Given
+from semel.ledger.inbound.answers import AnswerContext
 
-OWNER = "owner"  # who acts where the caller does not say
-KEY_MOST = 255
+OWNER = "owner"  # recorded as the acting person if the request names none
+MAX_KEY_CHARS = 255
 
 HEARD = {
     202: Answers("It is in the ledger, or it was already (`duplicate`): answered after the commit.", shapes.Accepted)
@@ -40,20 +40,20 @@ async def report(call: Call) -> Response:
 
 
 def event_key(call: Call, in_body: str | None, field: str) -> str | None:
-    """The event's key, from the body, the Idempotency-Key header, or both if they agree."""
+    """The event's idempotency key, from the body or the Idempotency-Key header. Raises a Problem if they differ."""
     headers = set(call.request.headers.getlist("idempotency-key"))
     named = {_unquoted(value) for value in headers} | ({in_body} if in_body is not None else set())
     if len(named) > 1:
         raise Problem("two-keys", "Send one key, or the same one twice.", field=field)
     for key in named:
-        if not 0 < len(key) <= KEY_MOST:
-            raise Problem("bad-field", f"A key has 1 to {KEY_MOST} characters, this one {len(key)}.", field=field)
+        if not 0 < len(key) <= MAX_KEY_CHARS:
+            raise Problem("bad-field", f"A key has 1 to {MAX_KEY_CHARS} characters, this one {len(key)}.", field=field)
         return key
     return None
 
 
 def _unquoted(value: str) -> str:
-    """The draft makes the header a structured string ("…"); most callers send it bare."""
+    """Remove quotes: the IETF draft makes the header a quoted string, but most clients send it bare."""
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
 
 
@@ -76,7 +76,7 @@ async def stop(call: Call) -> Response:
 
 async def answer(call: Call) -> Response:
     body: shapes.Answer = call.body
-    given = Given(seen=body.seen)
+    given = AnswerContext(seen=body.seen)
     outcome = await call.gateway.answer(call.session, body.item, body.option, body.by or OWNER, given=given)
     return json({"outcome": outcome})
 

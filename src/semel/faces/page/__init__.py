@@ -1,1 +1,1 @@
-"""The web page: static files, served by `semel.faces.http`. No build step, nothing from elsewhere."""
+"""The web page: static files, served by `semel.faces.http`. No build step, no external resources."""

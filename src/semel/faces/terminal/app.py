@@ -1,4 +1,9 @@
-"""`semel chat` on a full screen: the conversation above, the prompt below, what happens now between them."""
+"""`semel chat` on a full screen: the conversation above, the prompt below, and a status line between them.
+
+The link (link.py) keeps the view up to date and calls `_changed`, which only collects changed rows. `draw_rows`
+draws them at most once per frame, so a fast stream costs no more than a slow one. Messages go to the gateway and appear
+when the view holds them; nothing is drawn ahead of it (Law 8).
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from semel.faces.busy import DOES, soon, told
+from semel.faces.busy import MODE_DESCRIPTIONS, soon, told
 from semel.faces.busy import line as in_line
-from semel.faces.client import NoGateway, OutcomeUnknown, Refused
-from semel.faces.terminal.link import Link, State
+from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
+from semel.faces.terminal.link import SessionLink, State
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import ItemRow, Row, key, make, shown
@@ -25,12 +30,12 @@ from semel.text.visible import visible
 
 Json = dict[str, Any]
 
-FIRST = 80  # rows drawn at the start; older ones when a person scrolls to them
-FRAME = 0.05  # seconds between two drawings: a fast stream costs no more than this
+FIRST = 80  # rows drawn at the start, and per page of history when a person scrolls up
+FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
 
 
 class ChatApp(App[None]):
-    """One session. Everything on the screen comes from the view; nothing is guessed ahead of it."""
+    """The full-screen chat of one session. It draws only what the view holds, never an optimistic guess."""
 
     CSS_PATH = "chat.tcss"
     TITLE = "semel"
@@ -48,7 +53,7 @@ class ChatApp(App[None]):
 
     def __init__(self, data_dir: Path, session: str, sender: str):
         super().__init__()
-        self.link = Link(data_dir, session, self._changed)
+        self.link = SessionLink(data_dir, session, self._changed)
         self.sender = sender
         self._dirty: dict[str, Json] = {}
         self._drawn: dict[str, Row] = {}
@@ -59,9 +64,9 @@ class ChatApp(App[None]):
         self._note = ""
         self._leaving = 0.0
         self._fetching = False
-        self._places: dict[int, int] = {}  # of the entries that wait, in their line
-        self._mode: Busy | None = None  # of the message that is written now
-        self._unsure: dict[str, str] = {}  # texts that may have arrived, and the ids to say them again with (Law 1)
+        self._places: dict[int, int] = {}  # seq of a waiting entry -> its place in the queue
+        self._mode: Busy | None = None  # for the message being written
+        self._unsure: dict[str, str] = {}  # text that may have arrived -> id to send it again with (Law 1)
 
     def compose(self) -> ComposeResult:
         yield Static(id="top")
@@ -90,11 +95,11 @@ class ChatApp(App[None]):
     async def follow(self) -> None:
         try:
             await self.link.run()
-        except Refused as refused:
+        except RequestRefused as refused:
             self.exit(return_code=1, message=f"semel: {refused}")
 
     def _changed(self, rows: list[Json], state: State) -> None:
-        """The link's news. What it holds is drawn with the next frame."""
+        """Called by the link after a change: mark the rows for the next redraw."""
         self._snapshot = self._snapshot or (bool(rows) and not self._drawn)
         self._dirty.update((key(row), row) for row in rows if shown(row))
         self._redraw.set()
@@ -106,7 +111,7 @@ class ChatApp(App[None]):
             self._redraw.clear()
             rows, self._dirty = self._dirty, {}
             await self._draw(sorted(rows.values(), key=lambda row: int(row["born"])))
-            await asyncio.sleep(FRAME)
+            await asyncio.sleep(FRAME_INTERVAL_S)
 
     async def _draw(self, rows: list[Json]) -> None:
         first, self._snapshot = self._snapshot, False
@@ -126,7 +131,7 @@ class ChatApp(App[None]):
         self.call_after_refresh(self._draw_lines)
 
     async def _add(self, rows: list[Json]) -> None:
-        """Put rows, oldest first, where they belong in the view: nearly always at its end."""
+        """Insert rows, given oldest first, at their places in the view, which is nearly always the end."""
         runs: list[tuple[Row | None, list[Row]]] = []
         for row in rows:
             widget = make(row)
@@ -141,7 +146,7 @@ class ChatApp(App[None]):
         self._drawn = dict(sorted((self._drawn | fresh).items(), key=lambda pair: pair[1].born))
 
     async def _line_up(self) -> None:
-        """What waits tells its place, and moves up with the line."""
+        """Update the queue place shown on waiting entries."""
         view = self.link.view
         if not self._places and not view.session.get("waiting"):
             return
@@ -208,7 +213,7 @@ class ChatApp(App[None]):
             self._draw_lines()
 
     def note(self, text: str) -> None:
-        """Something to know for a moment: it goes with the next message."""
+        """Show a note above the status line until the next message is sent."""
         self._note = text
         self._draw_lines()
 
@@ -216,7 +221,7 @@ class ChatApp(App[None]):
 
     @property
     def at_bottom(self) -> bool:
-        log = self.log_view  # what is shorter than the screen stands at its foot: the offset is below zero there
+        log = self.log_view  # a log shorter than the screen sits at its bottom: the maximum offset is not positive
         return log.max_scroll_y <= 0 or log.scroll_offset.y >= log.max_scroll_y - 1
 
     def _scrolled(self) -> None:
@@ -228,7 +233,7 @@ class ChatApp(App[None]):
 
     @work
     async def more_history(self) -> None:
-        """Older rows above, and what the reader looks at stays where it is."""
+        """Add older rows above, without moving the rows that the reader sees (Law 8)."""
         if self._fetching:
             return
         self._fetching = True
@@ -238,13 +243,13 @@ class ChatApp(App[None]):
             with self.batch_update():
                 await self._add(older)
             self.call_after_refresh(self._keep_place, below)
-        except (NoGateway, Refused) as error:
+        except (NoGateway, RequestRefused) as error:
             self.note(str(error))
         finally:
             self._fetching = False
 
     async def _older(self) -> list[Json]:
-        """The next stretch to draw above: from the view while it holds one, then from the gateway."""
+        """The next older rows to draw: those the view holds already, else a page from the gateway."""
         held = [row for row in self.link.view.ordered() if shown(row) and key(row) not in self._drawn]
         if not held:
             held = [row for row in await self.link.older() if shown(row) and key(row) not in self._drawn]
@@ -289,7 +294,7 @@ class ChatApp(App[None]):
         except OutcomeUnknown as error:
             self._unsure[text] = error.id
             self._put_back(text, mode, f"{error} Enter sends it again, at most once.")
-        except (NoGateway, Refused) as error:
+        except (NoGateway, RequestRefused) as error:
             self._put_back(text, mode, f"not sent: {error}")
 
     def _put_back(self, text: str, mode: Busy | None, why: str) -> None:
@@ -300,15 +305,15 @@ class ChatApp(App[None]):
         self.note(why)
 
     def action_mode(self) -> None:
-        """ctrl+t: what becomes of the message that is written now, if the agent is busy; it goes with that message."""
+        """ctrl+t: switch the busy mode of the message being written; it applies to that message only."""
         modes = (None, *MODES)
         self._take_as(modes[(modes.index(self._mode) + 1) % len(modes)])
 
     def _take_as(self, mode: Busy | None) -> Busy | None:
-        """Choose the mode of the next message; the one that was chosen before."""
+        """Set the busy mode of the next message, and return the previous one."""
         before, self._mode = self._mode, mode
         prompt = self.query_one(Prompt)
-        prompt.border_title = f"{mode} · {DOES[mode]}" if mode else ""
+        prompt.border_title = f"{mode} · {MODE_DESCRIPTIONS[mode]}" if mode else ""
         return before
 
     @work
@@ -316,11 +321,11 @@ class ChatApp(App[None]):
         if self.link.view.session.get("state") == "running":
             try:
                 await self.link.stop(self.sender)
-            except (NoGateway, Refused) as error:
+            except (NoGateway, RequestRefused) as error:
                 self.note(str(error))
 
     def action_stop_or_leave(self) -> None:
-        """ctrl+c: a selection is copied, a turn is stopped, else a second one leaves."""
+        """ctrl+c: copy the selection, or stop the running turn, or leave if pressed twice within 2 s."""
         if selected := self.screen.get_selected_text() or self.query_one(Prompt).selected_text:
             self.copy_to_clipboard(selected)
             self.note("copied")
@@ -336,7 +341,7 @@ class ChatApp(App[None]):
         self._leaving = now
 
     def action_leave(self) -> None:
-        """ctrl+d as shells have it: it leaves where nothing is written, else it deletes."""
+        """ctrl+d, as in a shell: leave if the prompt is empty, else delete the next character."""
         prompt = self.query_one(Prompt)
         if prompt.text:
             prompt.action_delete_right()
@@ -347,7 +352,7 @@ class ChatApp(App[None]):
     async def on_question_answered(self, event: Question.Answered) -> None:
         try:
             outcome = await self.link.answer(event.item, event.option, self.sender)
-        except (NoGateway, Refused) as error:
+        except (NoGateway, RequestRefused) as error:
             self.note(f"not answered: {error}")
             return
         if outcome != "answered":
@@ -355,7 +360,7 @@ class ChatApp(App[None]):
 
 
 def run_chat(data_dir: Path, session: str, sender: str) -> int:
-    """The full screen, until the person leaves. Raises NoGateway where none runs at the start."""
+    """Run the full-screen chat. Returns an exit code; raises NoGateway if no gateway runs at the start."""
     from semel.faces.client import Address
 
     Address.of(data_dir)

@@ -1,7 +1,7 @@
-"""`semel chat` line by line: for pipes, for screen readers, and for terminals that are not one.
+"""`semel chat` line by line, for pipes, screen readers and simple terminals.
 
-Each line of input is a message. What the session says is printed when it is final, in the order of the view.
-At the end of the input, the running turn is waited for.
+Each line of input is a message. Rows of the view are printed in order once they are final. At the end of the input,
+the program waits for the running turn.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from semel.faces.busy import told
-from semel.faces.client import Address, NoGateway, OutcomeUnknown, Refused
-from semel.faces.terminal.link import Link, State
+from semel.faces.client import Address, NoGateway, OutcomeUnknown, RequestRefused
+from semel.faces.terminal.link import SessionLink, State
 from semel.faces.transcript import body, file_line, speaker
 from semel.law.permission_questions import called
 from semel.text.visible import visible
@@ -24,16 +24,16 @@ Json = dict[str, Any]
 
 
 class Lines:
-    """Prints each final row once; reads lines on a thread, so that no input blocks the output."""
+    """Prints each final row once. Reads input on a thread, so that waiting for input does not block the output."""
 
     def __init__(self, data_dir: Path, session: str, sender: str):
-        self.link = Link(data_dir, session, self._changed)
+        self.link = SessionLink(data_dir, session, self._changed)
         self.sender = sender
         self._printed: set[tuple[str, int]] = set()
         self._start = True
         self._moved = asyncio.Event()
-        self._sent = 0  # the event of the last message said here
-        self._options: dict[str, tuple[int, str]] = {}  # as printed -> (item, option); none means two things (Law 13)
+        self._sent = 0  # event id of the last message sent from here
+        self._options: dict[str, tuple[int, str]] = {}  # printed label -> (item, option); never reused (Law 13)
         self.failed = False
 
     def _changed(self, rows: list[Json], state: State) -> None:
@@ -52,7 +52,7 @@ class Lines:
         self._moved.set()
 
     def _print(self, row: Json) -> bool:
-        """Print a row if it is worth a line. What was there before the chat began is not repeated."""
+        """Print a row, if it is of a kind that gets a line. False if it was not printed, and may be later."""
         if "seq" in row:
             if row["role"] == "user" and row.get("sender") == self.sender:
                 return True
@@ -64,8 +64,8 @@ class Lines:
             for file in row.get("files", []):
                 self._tell(file_line(file).strip("[]"))
         elif row["kind"] in ("permission", "ask") and row.get("state") == "open":
-            self._options |= {label: (row["id"], option["optionId"]) for label, option in labelled(row)}
-            names = ", ".join(f"/{label} {called(option)}" for label, option in labelled(row))
+            self._options |= {label: (row["id"], option["optionId"]) for label, option in label_options(row)}
+            names = ", ".join(f"/{label} {called(option)}" for label, option in label_options(row))
             self._tell(f"the agent asks: {row.get('title') or row['text']}  ({names})")
         else:
             return False
@@ -98,7 +98,7 @@ class Lines:
         return await got
 
     async def _take(self, line: str) -> None:
-        """A message, which may be a command for the gateway; `/1`, `/2` answer the question that was printed so."""
+        """Send a line as a message or gateway command, or, if it is the label of a printed option, as an answer."""
         try:
             item, option = self._options.get(line.rstrip()[1:], (None, "")) if line[:1] == "/" else (None, "")
             if item is not None:
@@ -109,12 +109,12 @@ class Lines:
                 self._sent = int(heard["event"])
                 if what := told(heard):
                     self._tell(what)
-        except (NoGateway, Refused, OutcomeUnknown) as error:
+        except (NoGateway, RequestRefused, OutcomeUnknown) as error:
             self._tell(str(error) if isinstance(error, OutcomeUnknown) else f"not sent: {error}")
             self.failed = True
 
     async def _quiet(self, following: asyncio.Task[None]) -> None:
-        """Until the last message's turn is over."""
+        """Wait until the turn of the last message is over, or the link ends."""
         while not following.done() and not self._over():
             self._moved.clear()
             moved = asyncio.create_task(self._moved.wait())
@@ -129,8 +129,8 @@ class Lines:
         return not self._sent or (heard is not None and not view.busy)
 
 
-def labelled(question: Json) -> list[tuple[str, Json]]:
-    """Its options, each by what answers it: the number that every face shows, or, of a question, ITEM-N."""
+def label_options(question: Json) -> list[tuple[str, Json]]:
+    """(label, option) pairs. The label is the number that all faces show (Law 13), else ITEM-N."""
     options = question.get("options", [])
     if "first" in question:
         return [(str(n), option) for n, option in enumerate(options, question["first"])]
@@ -138,7 +138,7 @@ def labelled(question: Json) -> list[tuple[str, Json]]:
 
 
 def read_lines() -> asyncio.Queue[str | None]:
-    """Lines of stdin as they come, None at the end. The thread ends with the process."""
+    """A queue of lines from stdin, then `None` at its end. The reading thread is a daemon."""
     queue: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -153,6 +153,6 @@ def read_lines() -> asyncio.Queue[str | None]:
 
 
 def run_lines(data_dir: Path, session: str, sender: str) -> int:
-    """Raises NoGateway where none runs at the start. Returns an exit code."""
+    """Run the line-by-line chat. Returns an exit code; raises NoGateway if none runs at the start."""
     Address.of(data_dir)
     return asyncio.run(Lines(data_dir, session, sender).run())

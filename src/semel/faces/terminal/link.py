@@ -1,4 +1,4 @@
-"""The terminal's line to the gateway: one stream, resumed by rev for as long as the terminal is open."""
+"""The terminal's connection to the gateway: one event stream, resumed by rev after every break (Law 8)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from semel.faces.client import Client, NoGateway, Refused
+from semel.faces.client import Client, NoGateway, RequestRefused
 from semel.faces.view import View
 
 Json = dict[str, Any]
 State = Literal["connecting", "connected", "away", "new"]
 
-PAUSES = (0.1, 0.3, 1.0, 2.0)
-LOOK = 2.0  # seconds between two looks for a session that is not there yet
+RECONNECT_DELAYS_S = (0.1, 0.3, 1.0, 2.0)
+SESSION_POLL_S = 2.0  # seconds between two checks whether a new session exists by now
 
 
-class Link:
-    """Holds the view of one session up to date; calls `changed(rows, state)` after every change of either."""
+class SessionLink:
+    """Keeps the view of one session up to date, and calls `changed(rows, state)` after every change of either."""
 
     def __init__(self, data_dir: Path, session: str, changed: Callable[[list[Json], State], None]):
         self.data_dir = data_dir
@@ -27,14 +27,14 @@ class Link:
         self.view = View()
         self.state: State = "connecting"
         self._changed = changed
-        self._born = asyncio.Event()  # a new session exists once something was said in it
+        self._born = asyncio.Event()  # set after a message was sent: the first one creates the session
         self.client: Client | None = None
 
     def __repr__(self) -> str:
         return f"<Link {self.session} {self.state} {self.view!r}>"
 
     async def run(self) -> None:
-        """Until cancelled. A gateway that is away is tried again, ever more slowly, for ever."""
+        """Follow the stream until cancelled, reconnecting with increasing delays. Raises RequestRefused."""
         failures = 0
         while True:
             try:
@@ -45,13 +45,13 @@ class Link:
                         self._changed(self.view.apply(frame), self.state)
             except NoGateway:
                 pass
-            except Refused as refused:
+            except RequestRefused as refused:
                 if refused.code != "no-such-session":
                     raise
                 await self._wait_for_birth()
                 continue
             self._tell("away")
-            await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
+            await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
             failures += 1
 
     async def _wait_for_birth(self) -> None:
@@ -59,8 +59,8 @@ class Link:
             self.state = "new"
             self._changed(gone, self.state)
         self._tell("new")
-        with contextlib.suppress(TimeoutError):  # somebody else may say the first word
-            await asyncio.wait_for(self._born.wait(), LOOK)
+        with contextlib.suppress(TimeoutError):  # somebody else may create the session
+            await asyncio.wait_for(self._born.wait(), SESSION_POLL_S)
         self._born.clear()
 
     def _tell(self, state: State) -> None:
@@ -69,7 +69,7 @@ class Link:
             self._changed([], state)
 
     async def say(self, text: str, sender: str, busy: str | None = None, id: str | None = None) -> Json:
-        """What became of it. Raises NoGateway, Refused or OutcomeUnknown, whose `id` makes a repeat harmless."""
+        """Send a message. Raises NoGateway, RequestRefused or OutcomeUnknown, whose `id` makes a repeat safe."""
         async with Client(self.data_dir) as client:
             heard = await client.say(self.session, text, sender=sender, busy=busy, id=id, seen=self.view.rev)
         self._born.set()
@@ -84,7 +84,7 @@ class Link:
             return await client.answer(self.session, item, option, by, self.view.rev)
 
     async def older(self) -> list[Json]:
-        """The stretch before what the view holds; nothing where that is all."""
+        """Load a page of older history into the view. Returns the new rows; empty if there is no more."""
         first = min(self.view.entries, default=0)
         if not self.view.more or not first:
             return []

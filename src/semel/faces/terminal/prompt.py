@@ -1,4 +1,4 @@
-"""Where a person writes: several lines, history, and Enter sends."""
+"""The input field: several lines, a history, and Enter to send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Prompt(TextArea):
             placeholder="Say something. Enter sends, ctrl+j is a new line.", tab_behavior="focus",
         )  # fmt: skip
         self.past: list[str] = []
-        self._place: int | None = None  # where in the past; None: the text being written
+        self._place: int | None = None  # index in `past`; None while the draft is shown
         self._draft = ""
 
     def remember(self, text: str) -> None:
@@ -29,14 +29,14 @@ class Prompt(TextArea):
             self.past.append(text)
 
     def take(self) -> str:
-        """What stands here, and an empty prompt."""
+        """Return the text and empty the prompt."""
         text = self.text
         self.text = ""
         self._place = None
         return text
 
     def put_back(self, text: str) -> None:
-        """A message that could not be sent: it is not lost, and nothing written since is overwritten."""
+        """Restore a message that could not be sent, unless the person has begun another one."""
         if not self.text:
             self.text = text
             self.move_cursor(self.document.end)
@@ -60,7 +60,7 @@ class Prompt(TextArea):
             await super()._on_key(event)
 
     def _walk(self, step: int) -> bool:
-        """One step through the history; False where there is none to take."""
+        """Move one step through the history; False at its ends."""
         place = len(self.past) if self._place is None else self._place
         there = place + step
         if not 0 <= there <= len(self.past) or there == place:

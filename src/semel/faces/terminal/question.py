@@ -1,7 +1,7 @@
 """The panel for a permission request or a question.
 
-It takes no key until a person goes to it (Tab, or a click): what somebody types while a request appears must
-never become an answer to it (Law 8: an update never moves the reader's input).
+The panel ignores keys until the person focuses it (Tab or a click): text typed while a request appears must never
+become an answer to it (Law 8: an update never moves the reader's input).
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from semel.law.permission_questions import called, cut, plain
+from semel.law.permission_questions import arrange_input, called, cut
 from semel.text.visible import visible
 
 Json = dict[str, Any]
-KEYS = "abcdefghi"
-"""Keys that choose an option while the panel has the focus. Numbers are the session's, for `/approve N` (Law 13)."""
+OPTION_KEYS = "abcdefghi"
+"""Keys that choose an option while the panel has the focus. Numbers belong to `/approve N` (Law 13)."""
 
 
 def told(input: Any) -> str:
-    """What a tool is asked to do, as a person reads it: the command alone, or the fields, one a line."""
+    """The input of a tool call for a person: the command alone, or one line per field."""
     if not isinstance(input, dict):
-        return cut(str(plain(input) or ""))
+        return cut(str(arrange_input(input) or ""))
     if list(input) == ["command"]:
-        return cut(str(plain(input["command"])))
-    return cut("\n".join(f"{key}: {value}" for key, value in plain(input).items()))
+        return cut(str(arrange_input(input["command"])))
+    return cut("\n".join(f"{key}: {value}" for key, value in arrange_input(input).items()))
 
 
 class Question(Vertical):
-    """Shows the oldest open question; `Answered` tells what was chosen."""
+    """Shows the oldest open question, and posts `Answered` with the chosen option."""
 
     class Answered(Message):
         def __init__(self, item: int, option: str | None):
@@ -55,7 +55,7 @@ class Question(Vertical):
         self.display = False
 
     def show(self, questions: list[Json]) -> None:
-        """The oldest open one; what is shown already stays as it is, with its highlight."""
+        """Show the oldest open question. If it is shown already, the panel keeps its highlight."""
         item = questions[0] if questions else None
         if (item and item["id"]) == (self.item and self.item["id"]):
             return
@@ -78,7 +78,7 @@ class Question(Vertical):
         self.query_one("#asked", Static).update(asked)
         options = self.query_one(OptionList)
         options.clear_options()
-        names = [f"{KEYS[n : n + 1]:1}  {visible(called(one))}" for n, one in enumerate(item.get("options", []))]
+        names = [f"{OPTION_KEYS[n : n + 1]:1}  {visible(called(one))}" for n, one in enumerate(item.get("options", []))]
         options.add_options([Option(name) for name in names])
         options.highlighted = None
 
@@ -89,9 +89,9 @@ class Question(Vertical):
         if event.key == "escape":
             event.stop()
             self.screen.query_one("#prompt").focus()
-        elif event.character and event.character in KEYS:
+        elif event.character and event.character in OPTION_KEYS:
             event.stop()
-            self._choose(KEYS.index(event.character))
+            self._choose(OPTION_KEYS.index(event.character))
 
     def _choose(self, index: int) -> None:
         options = self.item.get("options", []) if self.item else []

@@ -1,4 +1,4 @@
-"""One widget a row of the view: an entry, or an item beside the transcript."""
+"""Widgets for the rows of the view: transcript entries, and items such as tool calls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Markdown, Static
 
-from semel.channels.markdown import language_of, nowhere, reader, spell_links
+from semel.channels.markdown import follows_no_links, language_of, reader, spell_links
 from semel.faces.transcript import body, file_line, is_summary, marks, speaker
 from semel.law.permission_questions import called
 from semel.text.visible import visible
 
 Json = dict[str, Any]
 
-LINES = 6  # of a tool's output or a thought, until it is opened
+MAX_COLLAPSED_LINES = 6  # lines shown of a tool's output or a thought until it is opened
 STATUS = {
     "pending": ("○", "dim"), "running": ("◐", "cyan"), "done": ("●", "green"),
     "failed": ("✗", "red"), "cancelled": ("⊘", "yellow"), "no result": ("○", "yellow"),
@@ -41,22 +41,22 @@ def make(row: Json) -> Row:
 
 
 def shown(row: Json) -> bool:
-    """Rows that have a place in the conversation. A question has its entry there, and its panel."""
+    """Whether a row is drawn in the conversation. A question (`ask`) is not: its entry and the panel show it."""
     return "seq" in row or row.get("kind") in ("tool", "thought", "plan", "permission", "notice")
 
 
 class Row(Vertical):
-    """A row; `want` is what it should show, `draw` shows it."""
+    """Base of the row widgets. `want` is the row of the view to show; `draw` shows it."""
 
     def __init__(self, row: Json):
         super().__init__(id=key(row), classes="row")
         self.want = row
         self.born = int(row["born"])
         self.opened = False
-        self.place: int | None = None  # in the line of what waits
+        self.place: int | None = None  # place in the session's queue, if the entry waits
 
     async def draw(self) -> None:
-        """Show `want`. A row that cannot be drawn says so, and the others are drawn."""
+        """Show `want`. If that fails, the row says so, and the other rows are not affected."""
         try:
             await self._draw()
         except Exception as error:
@@ -68,7 +68,7 @@ class Row(Vertical):
 
 
 class EntryRow(Row):
-    """What a person said, an event, a notice: text as it is."""
+    """A person's message, an event or a notice, as plain text."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="head")
@@ -84,7 +84,7 @@ class EntryRow(Row):
 
 
 class AgentRow(Row):
-    """What the agent said: Markdown, that grows at its end while it streams."""
+    """An agent's message as Markdown; while it streams, new text is appended."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="head")
@@ -102,12 +102,12 @@ class AgentRow(Row):
             return
         if not text.startswith(markdown.source):
             await markdown.update("")
-        # What was set by `update` goes on at its last line, and would lose the block's lines before that one.
+        # Not `update(text)`: a later `append` would continue from its last line and lose earlier lines of that block.
         await markdown.append(text[len(markdown.source) :])
 
 
 class ItemRow(Row):
-    """A tool call, a thought, a plan, a question: one line, and as much of its text as is asked for."""
+    """A tool call, thought, plan or permission request: a head line and an excerpt of its text, whole once opened."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="head")
@@ -161,7 +161,7 @@ def _fate(item: Json) -> str:
 
 
 def item_text(item: Json) -> str:
-    """A tool's output as head, stated gap and tail (Law 8); a plan as a list; else its text."""
+    """The text of an item: tool output as head, stated gap and tail (Law 8), a plan as a list."""
     if item["kind"] == "plan":
         steps = item.get("entries", [])
         return "\n".join(visible(f"{STEP.get(s.get('status'), '☐')} {s.get('content', '')}") for s in steps)
@@ -174,21 +174,21 @@ def item_text(item: Json) -> str:
 
 def _excerpt(text: str, opened: bool) -> str:
     lines = text.split("\n")
-    if opened or len(lines) <= LINES + 1:
+    if opened or len(lines) <= MAX_COLLAPSED_LINES + 1:
         return text
-    return "\n".join([*lines[:LINES], f"… {len(lines) - LINES} more lines (ctrl+o)"])
+    return "\n".join([*lines[:MAX_COLLAPSED_LINES], f"… {len(lines) - MAX_COLLAPSED_LINES} more lines (ctrl+o)"])
 
 
 def _parser() -> MarkdownIt:
-    """Markdown as chats have it: a line break that the agent wrote is a line break, and a link shows where it leads."""
+    """A Markdown parser with the rules of chats: line breaks are kept, and links show their address."""
     parser = reader()
-    parser.core.ruler.disable("whole_fences")  # a growing text needs one widget a block
+    parser.core.ruler.disable("whole_fences")  # streamed text needs one widget per block
     parser.core.ruler.push("for_the_terminal", _for_the_terminal)
     return parser
 
 
 def _for_the_terminal(state: StateCore) -> None:
-    spell_links(state.tokens, nowhere, keep=True)
+    spell_links(state.tokens, follows_no_links, keep=True)
     for token in state.tokens:
         if token.type == "fence":
             token.info, told = language_of(token.info)

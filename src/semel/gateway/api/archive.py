@@ -1,4 +1,4 @@
-"""The archive half of the gateway's facade: find, export, import."""
+"""Search, export and import: the part of the gateway's facade for past conversations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from semel.gateway.settings import GatewaySettings
 from semel.gateway.transactions import Record
 from semel.law.identity import check_session_key
 from semel.ledger.admin import export, import_session
-from semel.ledger.admin.import_file import LINE_MOST, Any_, Checked, check, read
+from semel.ledger.admin.import_file import MAX_LINE_BYTES, Any_, Checked, check, read
 from semel.ledger.inbound.hear import To
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
@@ -22,12 +22,12 @@ from semel.ledger.transcript import views
 Json = dict[str, Any]
 Page = Callable[[Tx, export.Scope, int], tuple[list[Json], int | None]]
 
-STEP_LINES = 100  # of an import, in one transaction: what others write waits no longer for it than for a turn's end
+STEP_LINES = 100  # per import transaction: others wait for it no longer than for the end of a turn
 STEP_BYTES = 256 << 10
 
 
 class Archive:
-    """What was said before, found again and carried elsewhere."""
+    """The part of the gateway's facade that searches, exports and imports."""
 
     record: Record
     settings: GatewaySettings
@@ -47,14 +47,14 @@ class Archive:
         limit: int = 20,
         after: str | None = None,
     ) -> Json:
-        """A page of what is found: {"hits", "next", "index"}. Raises BadRequest, Busy."""
+        """One page of search results: {"hits", "next", "index"}. Pass `next` as `after`. Raises BadRequest, Busy."""
         where = Filters(session, role, since, until)
         return await self.searches.find(text, where, order=order, limit=limit, after=after)
 
     async def export(self, session: str) -> AsyncIterator[list[Json]]:
-        """A session as records, a page at a time: header, turns, entries, claims without an entry (docs/export.md).
+        """Yield a session as pages of records: header, turns, entries, claims without an entry (docs/export.md).
 
-        Entries that come meanwhile are not in it. Raises NoSuchSession.
+        Entries that are added meanwhile are left out. Raises NoSuchSession.
         """
         number = await self._number_of(session)
         if number is None:
@@ -70,11 +70,11 @@ class Archive:
                     yield records
 
     async def import_session(self, file: IO[bytes], key: str | None = None) -> Json:
-        """A new session from an export, under its own key or another: {"session", "status", "entries"}.
+        """Create a session from an export, under its own key or `key`: {"session", "status", "entries"}.
 
-        `status` is "imported", or "known" where this very session is there already: imported before, or the one that
-        was exported. The whole file is checked before anything is written. An import that was cut off goes on where it
-        ended. Raises BadRequest (the message names the line), Conflict.
+        `status` is "imported", or "known" if this very session exists already: imported before, or the exported one
+        itself. The whole file is checked before anything is written. An interrupted import continues where it stopped.
+        Raises BadRequest (the message names the line), Conflict.
         """
         try:
             checked = await asyncio.to_thread(_check, file)
@@ -84,12 +84,12 @@ class Archive:
         async with self._importing:
             try:
                 status = await self._import(file, checked, target)
-            except (import_session.NotNew, import_session.Disturbed) as no:
+            except (import_session.SessionExists, import_session.ImportDisturbed) as no:
                 raise Conflict(str(no)) from None
         return {"session": target.key, "status": status, "entries": checked.header.entries}
 
     def _import_to(self, key: str, agent: str) -> To:
-        """Home by the key, as for any new session; the agent that it had, where there is one of that name."""
+        """The home follows from the key, as for any new session; the agent is the exported one if it is configured."""
         to = self.inbox.target(check_session_key(key))
         return To(key, agent, to.home) if agent in self.settings.agents else to
 
@@ -110,12 +110,12 @@ class Archive:
         return None if row is None or row.deleted is not None else int(row.id)
 
     async def _is_there(self, key: str, digest: str, entries: int) -> bool:
-        """Whether the session of this key is, line by line, what the file holds."""
+        """Whether the session with this key exists and exports to exactly the content of the file."""
         if await self._number_of(key) is None:
             return False
         writer = export.Writer()
         async for records in self.export(key):
-            if records[0].get("entries", entries) != entries:  # the header: it has another length
+            if records[0].get("entries", entries) != entries:  # the header differs in length
                 return False
             await asyncio.to_thread(lambda records=records: [writer.line(r) for r in records])  # type: ignore[misc]
         return writer.digest == digest
@@ -127,13 +127,13 @@ def _check(file: IO[bytes]) -> Checked:
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Its lines; of one that is too long, as much as shows that."""
-    while line := file.readline(LINE_MOST + 1):
+    """The lines of the file; of a line that is too long, just enough to show that."""
+    while line := file.readline(MAX_LINE_BYTES + 1):
         yield line
 
 
 def _steps(file: IO[bytes], done: int) -> Iterator[list[Any_]]:
-    """The records that are still to be taken, as many at a time as one transaction takes."""
+    """The records after the first `done` lines, in batches of one transaction each."""
     file.seek(0)
     batch: list[Any_] = []
     size = 0

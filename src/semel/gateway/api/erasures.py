@@ -1,7 +1,7 @@
-"""The content of deleted sessions goes in the background, a short transaction at a time (Law 11).
+"""Erase the content of deleted sessions in the background, in short transactions (Law 11).
 
-What is left when the gateway ends, the next one goes on with. A file goes last: only when no entry holds it and no
-tool is copying one, for equal content shares one file.
+The next gateway continues what is unfinished when this one ends. Files are removed last, and only while no copy into
+the store runs: equal content shares one blob, so a running copy may be about to use a blob that no entry holds.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from semel.ledger.storage.errors import LedgerError
 
 log = structlog.get_logger("semel.erasures")
 
-LATER_S = 5.0  # where something is still under way to a platform
-RETRY_S = 2.0  # after the ledger could not be used
+PART_UNDER_WAY_RETRY_S = 5.0  # delay until the next try while a part of the session is still being sent
+RETRY_S = 2.0  # delay after a ledger error, or while files are being copied
 
 
 class Copies(Protocol):
-    """Who copies files into the store: how many copies were begun, and how many of them are not in the ledger yet."""
+    """The counts of `semel.gateway.files.Copies`: copies begun so far, and those that the ledger does not hold yet."""
 
     begun: int
     open: int
-    kept: Mapping[str, int]  # received, and waiting for their message
+    kept: Mapping[str, int]  # by blob id: stored files that wait for their message
 
 
 class Erasures:
-    """`add` a session that was deleted; `run` until cancelled."""
+    """The queue of sessions to erase. `run` it as a task; `add` each session that was deleted."""
 
     def __init__(self, record: Record, blobs: Path, copies: Copies) -> None:
         self.record = record
         self.blobs = blobs
         self.copies = copies
         self.todo: list[int] = []
-        self.later_s = LATER_S
+        self.later_s = PART_UNDER_WAY_RETRY_S
         self._news = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<Erasures {len(self.todo)} sessions>"
 
     def add(self, session: int) -> None:
-        """It was deleted, and its agent ended: its content goes now."""
+        """Erase the content of a deleted session whose agent and jobs have ended."""
         if session not in self.todo:
             self.todo.append(session)
         self._news.set()
 
     def look(self) -> None:
-        """A file may have lost the last that held it."""
+        """Check for unused files: an entry or message that held one may be gone."""
         self._news.set()
 
     async def run(self) -> None:
-        """Until cancelled. Each piece is committed before the next is begun, and others may write in between."""
+        """Erase until cancelled. Each step is its own transaction, so that others can write in between."""
         self.todo = [*await self.record.read(erase.left), *self.todo]
         while True:
             self._news.clear()
@@ -83,23 +83,23 @@ class Erasures:
                     await self._news.wait()
 
     async def _erase(self, session: int) -> bool:
-        """True: all of it is gone."""
+        """Erase a session step by step. False if it has to wait, for example for a part that is being sent."""
         step = "more"
         while step == "more":
             step = await self.record.write(erase.step, session)
         return step == "done"
 
     async def _files(self) -> bool:
-        """Remove what nobody holds any more. False: not now."""
+        """Remove files that no entry holds. False if some are left for the next round."""
         before = self.copies.begun
         gone = await self.record.read(erase.files_gone)
         if not gone:
             return True
         if self.copies.open or self.copies.begun != before:
-            return False  # a copy may be of the very content: it is looked at again when that is in the ledger
+            return False  # a running copy may have this very content; look again once it is recorded
         found, gone = len(gone), [id for id in gone if not self.copies.kept.get(id)]
-        for id in gone:  # no await in between: no copy can begin
+        for id in gone:  # no await since the check above, so no copy can have begun
             with contextlib.suppress(FileNotFoundError):
                 files.blob_path(self.blobs, id).unlink()
         await self.record.write(erase.files_removed, gone)
-        return found < erase.FILES
+        return found < erase.FILES_PER_STEP

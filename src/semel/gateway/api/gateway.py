@@ -1,6 +1,10 @@
-"""The gateway: what stands between people and agents, and the only thing that speaks, records or shows.
+"""`Gateway`: builds the components, starts and stops them, and is the API that the CLI and the HTTP server call.
 
-A face calls it; it puts the rooms together and owns their start and stop.
+Only the gateway sends to platforms, writes the transcript and feeds live views; agents and channels go through it.
+
+The order of `start` matters: a ledger restored from a backup is settled first (Law 14), agents of a dead gateway are
+killed next (Law 10), and only then channels connect and turns run. `stop` goes the other way: input ends first, then
+running turns, agents and the outbox.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import structlog
 from semel.gateway import files
 from semel.gateway.api.archive import Archive
 from semel.gateway.api.erasures import Erasures
-from semel.gateway.api.memory_diff import Comparing
+from semel.gateway.api.memory_diff import MemoryComparison
 from semel.gateway.api.reads import Views
 from semel.gateway.api.search import Search
 from semel.gateway.api.sessions import Sessions
@@ -25,7 +29,7 @@ from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.errors import BadRequest, Busy
 from semel.gateway.hub import Hub
 from semel.gateway.inbound.admission import People
-from semel.gateway.inbound.channel_manager import Hearing
+from semel.gateway.inbound.channel_manager import ChannelManager
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.inbound.inbox import Inbox
 from semel.gateway.outbound.destinations import Places
@@ -41,22 +45,22 @@ from semel.gateway.tools.schedules import Schedules
 from semel.gateway.tools.tool_calls import ToolCalls
 from semel.gateway.transactions import Record
 from semel.gateway.turns.agent_files import AgentFiles
-from semel.gateway.turns.agent_pool import Spawns
+from semel.gateway.turns.agent_pool import AgentPool
 from semel.gateway.turns.heartbeats import Heartbeats
 from semel.gateway.turns.in_process import Inside
-from semel.gateway.turns.run_context import Deps
+from semel.gateway.turns.run_context import RunDependencies
 from semel.gateway.turns.scheduler import Turns
 from semel.law.busy import MODES
 from semel.law.busy import Busy as Mode
 from semel.law.echo import QUIET_WORD
 from semel.ledger.backup import settle_restored
 from semel.ledger.inbound.commands import KIND as COMMAND
-from semel.ledger.inbound.hear import PEOPLES
+from semel.ledger.inbound.hear import PERSON_KINDS
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as spawn_rows
 from semel.ledger.turns import startup
-from semel.ledger.turns.spawns import Left
+from semel.ledger.turns.spawns import OrphanedProcess
 from semel.ledger.turns.turns import Stop
 
 log = structlog.get_logger("semel.gateway")
@@ -64,13 +68,14 @@ log = structlog.get_logger("semel.gateway")
 Json = dict[str, Any]
 
 
-PATIENCE_S = 10.0  # for the parts of a gateway that were told to end, a channel's `run` among them
+PATIENCE_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
 class Gateway(Views, Sessions, Archive):
-    """Compose with `Gateway(settings, store, agents, channels)`; `start`, then serve faces, then `stop`.
+    """Create it with `Gateway(settings, store, agents, channels)`; `start` it, call its API, `stop` it.
 
-    `reap(left)` ends a process that a dead gateway left running, if it is still the same one (Law 10).
+    `reap(left)` kills an agent process that a dead gateway left running, if it is still the same one, and returns
+    whether it did (Law 10). `found` returns the problems to show in `status`.
     """
 
     def __init__(
@@ -80,7 +85,7 @@ class Gateway(Views, Sessions, Archive):
         agents: Mapping[str, Agent],
         channels: Mapping[str, Channel] | None = None,
         *,
-        reap: Callable[[Left], bool] | None = None,
+        reap: Callable[[OrphanedProcess], bool] | None = None,
         found: Callable[[], list[Json]] | None = None,
         clock: Clock | None = None,
         background: Background | None = None,
@@ -89,7 +94,7 @@ class Gateway(Views, Sessions, Archive):
         self.store = store
         self.hub = Hub()
         self.channels = dict(channels or {})
-        self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # this run of the gateway: its lease
+        self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # names this run of the gateway; its lease is held under it
         self.places = Places(settings.destinations, settings.channels, self.channels)
         self.record = Record(store, self.hub, self.places.cut)
         self.socket = socket_path(settings.data_dir)
@@ -104,13 +109,13 @@ class Gateway(Views, Sessions, Archive):
         self.outbox = Outbox(
             self.record, self.channels, resend_unknown=self._repeats(), files=self.blobs, clock=self.clock
         )
-        self.spawns = Spawns(
+        self.spawns = AgentPool(
             self.record, agents, gateway=self.name, socket=self.socket, most=settings.max_live_agents,
             idle_after=self._idle_after, files=self._agent_files,
         )  # fmt: skip
         quiet = (QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat is not None else ()))
         self.typing = Typing(self.channels, self.clock)
-        deps = Deps(
+        deps = RunDependencies(
             self.record, self.places, dict(settings.agents), settings.permission_deadline_s, quiet,
             self.outbox.previews, self.outbox.kick, self.typing, self.blobs,
         )  # fmt: skip
@@ -129,7 +134,7 @@ class Gateway(Views, Sessions, Archive):
         self.spawns.inside = lambda session: Inside(self.record, session, self.turns.runs.get, self.tools)
         self._rests: set[asyncio.Task[None]] = set()
         self.erasures = Erasures(self.record, self.blobs, self.tools.copies)
-        self.hearing = Hearing(
+        self.hearing = ChannelManager(
             self.inbox, self.channels, self.people, self.blobs, self.tools.copies, self.clock,
             gone=self.erasures.look, kick=self.outbox.kick,
         )  # fmt: skip
@@ -154,7 +159,7 @@ class Gateway(Views, Sessions, Archive):
     # ------------------------------------------------------------ start and stop
 
     async def start(self) -> None:
-        """Recover what a dead gateway left, then hear, think and speak."""
+        """Recover what a dead gateway left, then start sending, receiving and running turns."""
         await self._settle_copy()
         await asyncio.to_thread(files.clear_drafts, self.blobs)
         await self._end_strangers()
@@ -164,26 +169,26 @@ class Gateway(Views, Sessions, Archive):
         await self.commands.start()
         todo = await self.record.read(startup.unfinished)
         self._sending = asyncio.create_task(self.outbox.run(), name="outbox")
-        self._sending.add_done_callback(_noted)
+        self._sending.add_done_callback(_log_failure)
         hearing = self.hearing.start()
         for task in hearing:
-            task.add_done_callback(_noted)
+            task.add_done_callback(_log_failure)
         self._tasks += hearing
         erasing = asyncio.create_task(self.erasures.run(), name="erasures")
-        erasing.add_done_callback(_noted)
+        erasing.add_done_callback(_log_failure)
         self._tasks.append(erasing)
         for session in todo:
             self.turns.wake(session)
         await self._keep_time()
         self._jobs = asyncio.create_task(self.jobs.run(), name="jobs")
-        self._jobs.add_done_callback(_noted)
+        self._jobs.add_done_callback(_log_failure)
         searching = asyncio.create_task(self.searches.run(), name="search")
-        searching.add_done_callback(_noted)
+        searching.add_done_callback(_log_failure)
         self._tasks.append(searching)
         log.info("gateway started", unfinished=len(todo))
 
     async def _settle_copy(self) -> None:
-        """Law 14: a ledger that was put back from a copy is settled before anything else."""
+        """If the ledger was restored from a backup, settle it before anything else runs (Law 14)."""
         if await self.record.read(settle_restored.is_copy):
             done = await self.record.write(settle_restored.settle)
             if done is not None:
@@ -196,25 +201,25 @@ class Gateway(Views, Sessions, Archive):
         self.hearing.doubt(before)
 
     async def _keep_time(self) -> None:
-        """Schedules and heartbeats run from here on; what was missed is made up for by their policies."""
+        """Start schedules and heartbeats. Missed firings are handled by each schedule's `downtime` policy."""
         await self.schedules.configure(self.settings.schedules)
         timers = [asyncio.create_task(self.schedules.run(), name="schedules")]
         if self.settings.heartbeat is not None and self.settings.heartbeat.sessions:
             beats = Heartbeats(self.record, self.clock, self.settings.heartbeat, self.turns.wake)
             timers.append(asyncio.create_task(beats.run(), name="heartbeats"))
         for task in timers:
-            task.add_done_callback(_noted)
+            task.add_done_callback(_log_failure)
         self._tasks += timers
 
     async def _end_strangers(self) -> None:
-        """Law 10: spawns of a dead gateway are ended, identity checked, before anything is loaded."""
+        """Kill agents left by a dead gateway, identity checked, before any agent is started (Law 10)."""
         for left in await self.record.read(spawn_rows.left_behind):
             killed = await asyncio.to_thread(self._reap, left) if self._reap is not None else False
             why = "killed: its gateway was gone" if killed else "its gateway was gone, and so was it"
             await self.record.write(spawn_rows.ended, left.id, why)
 
     async def stop(self, grace: float | None = None) -> None:
-        """Running turns get `grace` seconds, then are left to be resumed. Nothing is heard meanwhile."""
+        """Stop accepting events, give running turns `grace` seconds (the next gateway resumes the rest), and end."""
         await self.jobs.stop()
         if self._jobs is not None:
             await asyncio.wait({self._jobs})
@@ -224,7 +229,7 @@ class Gateway(Views, Sessions, Archive):
             task.cancel()
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=PATIENCE_S)
-            for task in left:  # a channel that swallows its cancellation holds nobody up
+            for task in left:  # a channel that swallows its cancellation must not block the stop
                 log.error("it was told to end and did not; it is left behind", part=task.get_name())
         await self.commands.stop()
         for rest in self._rests:
@@ -252,10 +257,11 @@ class Gateway(Views, Sessions, Archive):
         automatic: bool = False,
         seen: int | None = None,
     ) -> Heard:
-        """A person's message (`automatic`: a program's). The session is made if it is new. Returns after the commit.
+        """Accept a person's message (`automatic`: a program's) and return after the commit. Creates a new session.
 
-        `busy`: what becomes of it while the session is busy, instead of by the session's own mode. `seen`: the rev of
-        the session's view that the person had before them: a command that answers a request means none that is newer.
+        `busy` overrides the session's mode for messages that arrive during a turn. `seen` is the rev of the view that
+        the person saw: a command that answers a request never means a request newer than that (Law 13).
+        Raises BadRequest, Busy.
         """
         self._open()
         if not text.strip():
@@ -277,12 +283,13 @@ class Gateway(Views, Sessions, Archive):
         source: str | None = None,
         scope: Sequence[str] | None = None,
     ) -> Heard:
-        """Something that happened. The session is made if it is new. Raises BadRequest; returns after the commit.
+        """Accept an event other than a person's message and return after the commit. Creates a new session.
 
-        `scope`: the patterns of session keys that a node was given; None: the owner reports.
+        `scope`: the patterns of session keys granted to the reporting node; `None` if the owner reports. Raises
+        BadRequest, Busy.
         """
         self._open()
-        if kind in PEOPLES or kind == COMMAND:  # what a machine reports is not what somebody said
+        if kind in PERSON_KINDS or kind == COMMAND:  # a machine must not report something as said by a person
             raise BadRequest(
                 f"kind: {kind!r} is the kind of what people say, which is POSTed to /v1/sessions/KEY/messages; "
                 "choose another one for an event"
@@ -295,7 +302,7 @@ class Gateway(Views, Sessions, Archive):
         return heard
 
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
-        """An inbound webhook: (HTTP status, answer). Acknowledged only after the commit (Law 1)."""
+        """Handle an inbound webhook: (HTTP status, response body). Returns after the commit (Law 1)."""
         self._open()
         one = self.channels.get(channel)
         receive = getattr(one, "receive", None)
@@ -315,7 +322,7 @@ class Gateway(Views, Sessions, Archive):
         return bool(await self.turns.cancel(await self._id(session), Stop(by)))
 
     async def set_busy(self, session: str, mode: Mode | None) -> None:
-        """What becomes of messages while this session is busy; None: as configured."""
+        """Set how messages are treated while a turn runs in this session; `None`: as configured."""
         if mode is not None and mode not in MODES:
             raise BadRequest(f"busy: {str(mode)[:80]!r} is not one of {', '.join(MODES)}")
         await self.record.write(entries.set_busy, await self._id(session), mode)
@@ -333,20 +340,20 @@ class Gateway(Views, Sessions, Archive):
         await self.record.write(entries.set_about, live.session, {"model": model})
 
     def fixed_model(self, agent: str) -> str | None:
-        """The model that an agent of kind "model" has by its configuration. None: the agent itself tells of models."""
+        """The configured model of an agent of kind "model". `None` for other agents, which report their models."""
         own = self.settings.agents.get(agent)
         return own.model.model if own is not None and own.model is not None else None
 
     async def diff_agent(self, session: str) -> Json:
-        """Where the agent's own memory of a session and the record differ (`Comparing.difference`)."""
-        return await Comparing(self.turns, self.spawns).difference(await self._id(session))
+        """The differences between the agent's own history and the transcript (see `semel.gateway.api.memory_diff`)."""
+        return await MemoryComparison(self.turns, self.spawns).difference(await self._id(session))
 
     async def jobs_of(self, session: str | None = None) -> list[Json]:
-        """The background jobs of a session, newest first; without one, all that are not over."""
+        """The background jobs of a session, newest first; without a session, all unfinished jobs."""
         return await self.jobs.list(None if session is None else await self._id(session))
 
     async def cancel_job(self, id: str, by: str) -> Json:
-        """End a background job, and say how it is then: "finished", as a rule."""
+        """Cancel a background job, wait a while for its end, and return its state then. Raises NotFound, Conflict."""
         return await self.jobs.cancel(id, by)
 
     async def _live(self, session: str) -> Any:
@@ -356,6 +363,6 @@ class Gateway(Views, Sessions, Archive):
         return live
 
 
-def _noted(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (fault := task.exception()) is not None:
         log.error("a part of the gateway stopped until the next start", part=task.get_name(), exc_info=fault)

@@ -1,4 +1,4 @@
-"""An agent's own memory of a session held against the record, for a person who asks (`semel show --diff-agent`)."""
+"""Compare an agent's own history of a session with the transcript (`semel show --diff-agent`)."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ from typing import Any
 
 from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError
-from semel.gateway.turns.agent_pool import Spawns
+from semel.gateway.turns.agent_pool import AgentPool
 from semel.gateway.turns.scheduler import Turns
 from semel.ledger.storage.sql import Tx
 
 Json = dict[str, Any]
 
-NEVER_ASKED = "the agent was never asked in this chapter, so it remembers nothing of it"
-NOT_TOLD = "this agent does not tell what it remembers when its session is opened again"
-THE_RECORD = "its memory is the record: it is given the entries anew with each prompt"
+NEVER_PROMPTED = "the agent was never asked in this chapter, so it remembers nothing of it"
+NO_REPLAY = "this agent does not tell what it remembers when its session is opened again"
+MEMORY_IS_TRANSCRIPT = "its memory is the record: it is given the entries anew with each prompt"
 
 
-class Comparing:
-    """Opens the session in its agent as a new process would, and reads what that tells of its history."""
+class MemoryComparison:
+    """Restarts the session's agent, lets it replay its history, and compares that with the transcript."""
 
-    def __init__(self, turns: Turns, spawns: Spawns) -> None:
+    def __init__(self, turns: Turns, spawns: AgentPool) -> None:
         self.turns = turns
         self.spawns = spawns
 
     async def difference(self, session: int) -> Json:
         """{"compared", "why"?, "lacks": [{"seq", "role", "text"}], "extra": [text]}.
 
-        Raises Conflict while a turn runs, and where the agent cannot be started.
+        `lacks`: entries that the agent does not remember. `extra`: texts only the agent has. `why`: the reason if
+        `compared` is false. Raises Conflict while a turn runs, or if the agent cannot be started.
         """
         return await self.turns.alone(session, self._difference)
 
     async def _difference(self, session: int) -> Json:
         row = await self.turns.deps.record.read(_session, session)
         if self.turns.deps.agents[row.agent].kind == "model":
-            return _not(THE_RECORD)
+            return _not(MEMORY_IS_TRANSCRIPT)
         if row.memory is None:
-            return _not(NEVER_ASKED)
+            return _not(NEVER_PROMPTED)
         await self.spawns.end(session, "its memory is compared with the record")
         try:
             live = await self.spawns.take(session, row.key, row.agent, row.memory)
@@ -44,7 +45,7 @@ class Comparing:
             raise Conflict(f"the agent could not be started: {fault}") from None
         try:
             if live.conversation.restored != "loaded":
-                return _not(NOT_TOLD)
+                return _not(NO_REPLAY)
             found = await self.turns.asking.difference(live)
         finally:
             await self.spawns.give_back(live)

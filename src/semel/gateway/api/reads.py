@@ -1,4 +1,4 @@
-"""What faces read: sessions, entries, live views, parts, the books, and the story of one thing (Law 8)."""
+"""The queries of the gateway's API: entries, live views, parts, channels, the books and `why`; and answers (Law 8)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from semel.gateway.inbound.admission import People
 from semel.gateway.settings import GatewaySettings
 from semel.gateway.transactions import Record
 from semel.law import identity
-from semel.law.delivery import STATES, NotAllowed
+from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger.admin import books, explain
 from semel.ledger.delivery import outgoing, parts
 from semel.ledger.inbound import answers, channel_batch
@@ -27,11 +27,11 @@ from semel.ledger.turns import jobs
 Json = dict[str, Any]
 T = TypeVar("T")
 
-STREAM_EVERY = 0.033  # seconds between two messages that only carry more of a text; anything else goes at once
+STREAM_EVERY = 0.033  # seconds between two frames that only extend a text; other changes are sent at once
 
 
 class Views:
-    """The reading half of the gateway's facade."""
+    """The part of the gateway's facade that reads, answers requests, and decides about held parts."""
 
     record: Record
     hub: Hub
@@ -53,19 +53,22 @@ class Views:
         return int(row.id)
 
     async def entries(self, session: str, after: int = 0, limit: int = 1000) -> tuple[list[Json], int]:
-        """Entries that changed after a rev, and the rev to ask with next."""
+        """The entries that changed after a rev, and the rev to pass as `after` in the next call."""
         return await self.record.read(views.entries, await self._id(session), after, limit)
 
     async def history(self, session: str, before: int, limit: int = 100) -> Json:
-        """The stretch before an entry's seq: {"entries", "items", "more", "before"}."""
+        """The page of history before the entry `before` (a seq): {"entries", "items", "more", "before"}."""
         return await self.record.read(views.history, await self._id(session), before, limit)
 
     async def watch(self, session: str, after: int | None = None) -> AsyncIterator[Json]:
-        """A snapshot, or what changed after a rev; then every change as it is committed."""
+        """Yield a snapshot, or the changes after the rev `after`; then every change as it is committed.
+
+        Ends when the session is deleted. Raises NoSuchSession.
+        """
         number = await self._id(session)
         watcher = self.hub.join(number)
         try:
-            # What is told is held no longer than until it is taken: a snapshot is large, and a watcher may be slow.
+            # Yield from a list and drop our reference: a snapshot is large, and a watcher may be slow.
             told = [await self._catch_up(number, after)]
             rev, over = int(told[0]["rev"]), _deleted(told[0])
             yield told.pop()
@@ -75,7 +78,7 @@ class Views:
                     watcher.lagged = False
                     watcher.take()
                     caught = await self._catch_up(number, rev)
-                    if caught.get("changes") == []:  # it had read all of it already
+                    if caught.get("changes") == []:  # the watcher has all of it already
                         caught = {}
                 else:
                     fresh = watcher.take(rev)
@@ -104,15 +107,16 @@ class Views:
 
     async def answer(
         self, session: str, item: int, option: str | None, by: str, *, told: bool = False,
-        given: answers.Given = answers.OVER_THE_API,
+        given: answers.AnswerContext = answers.OVER_THE_API,
     ) -> str:  # fmt: skip
-        """Answer a permission request or a question: "answered", "already" or "closed".
+        """Answer a permission request or a question. Returns "answered", "already" or "closed".
 
-        "answered" is told once the agent was given the answer, too: where a stop was faster, the request is closed.
-        `told`: who was asked in a chat is told what came of it in another way. `given`: where the answer came from.
+        A permission request is "answered" only once the agent has the answer, too; if a stop was faster, it is
+        "closed". `told`: the person who was asked in a chat learns the outcome in another way. `given`: where the
+        answer came from. Raises NoSuchSession, NotFound, BadRequest.
         """
         number = await self._id(session)
-        if item >= 1 << 63:  # past what a row's id can be
+        if item >= 1 << 63:  # larger than any row id
             raise NotFound(f"there is no request {item} in this session")
         digest = identity.digest({"answer": option})
         done = await self.record.write(answers.answer, number, item, option, by, digest, told, given)
@@ -133,8 +137,11 @@ class Views:
         return str(done.status)
 
     async def _delivered(self, session: int, item: int, done: answers.Answer) -> str:
-        """The agent is given the recorded answer; what the person is told of theirs. One that was recorded before and
-        not delivered, because the gateway could not tell that it was recorded, is delivered now."""
+        """Give the agent the recorded answer and return the status for the person.
+
+        Also delivers an answer that was recorded earlier but not delivered, because the gateway had not learned that
+        the commit succeeded.
+        """
         run = self.turns.runs.get(session)
         delivered = run is not None and run.answered(item, done.option)
         if done.status == "answered" and not delivered:
@@ -160,15 +167,15 @@ class Views:
             raise NotFound(str(no)) from None
 
     async def resend(self, id: int) -> Json:
-        """A held part leaves again, at the tail of its line, marked as a repeat."""
+        """Send a held part again: it joins the tail of its destination's queue and is marked as a repeat."""
         return await self._decide(id, "resend")
 
     async def arrived(self, id: int) -> Json:
-        """A person says that a held part arrived."""
+        """Record a person's decision that a held part has arrived."""
         return await self._decide(id, "arrived")
 
     async def drop(self, id: int) -> Json:
-        """A held part is given up."""
+        """Give up a held part; it is never sent."""
         return await self._decide(id, "drop")
 
     async def _decide(self, id: int, decision: str) -> Json:
@@ -176,7 +183,7 @@ class Views:
             done: Json = await self.record.write(outgoing.decide, id, decision)
         except parts.NoSuchPart as no:
             raise NotFound(str(no)) from None
-        except NotAllowed as no:
+        except PartStepNotAllowed as no:
             raise Conflict(str(no)) from None
         self.outbox.kick()
         return done
@@ -184,12 +191,12 @@ class Views:
     # ------------------------------------------------------------ channels
 
     async def channel_list(self) -> list[Json]:
-        """Every channel and how it fares: whether it hears, since when, its last error, what it heard."""
+        """Every channel with its state, since when, its last error, and counts of its events."""
         found: list[Json] = self.hearing.list()
         return found
 
     async def quarantined(self, limit: int = 100, before: int | None = None) -> list[Json]:
-        """What channels told of and nobody could use, newest first, each with its reason and as it came."""
+        """The events in quarantine, newest first: each with the reason and its raw content."""
         return await self.record.read(channel_batch.quarantined, limit, before)
 
     # ------------------------------------------------------------ the books and the story
@@ -205,7 +212,7 @@ class Views:
         return story
 
     async def doctor(self) -> Json:
-        """Every book, run on the live ledger."""
+        """Run all books on the live ledger: {"ok", "books", "ledger"}."""
         return await self.record.read(report)
 
     async def blob(self, id: str) -> tuple[Path, str, str]:
@@ -224,7 +231,7 @@ class Views:
         return text
 
     async def status(self) -> Json:
-        """The gateway at a glance."""
+        """A summary of the gateway's state: version, uptime, agents, running turns, watchers, parts."""
         return {
             "version": __version__,
             "uptime": round(time.time() - self.started_at, 1),
@@ -254,7 +261,7 @@ class Views:
 
 
 def _deleted(frame: Json) -> bool:
-    """Whether a watcher was told that its session is deleted: there is nothing more to tell."""
+    """Whether this frame reports that the session is deleted, which makes it the last one."""
     told = [frame.get("session", {}), *(c for c in frame.get("changes", ()) if c["op"] == "session")]
     return any(one.get("state") == "deleted" for one in told)
 

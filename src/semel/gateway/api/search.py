@@ -1,8 +1,9 @@
-"""Search: an index that follows the ledger in the background, and answers from the ledger.
+"""Full-text search: an index file that follows the ledger in the background.
 
-No transaction of a message writes to it or waits for it. After each commit the hub is told which sessions
-changed, as it is told for watchers; they are looked at when nobody talks for a moment, or at once if somebody
-searches. What was committed while no gateway followed is found by comparing revs at the start.
+No message transaction writes to the index or waits for it. After each commit the hub reports the changed sessions; they
+are indexed after a short pause, or at once if somebody searches. Changes that were committed while no gateway followed
+are found at the start, by comparing the revs of index and ledger. The index only finds entries: the text of a hit
+is read from the ledger.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import structlog
 from semel.gateway.errors import BadRequest, Busy
 from semel.gateway.transactions import Record
 from semel.ledger.search import feed
-from semel.ledger.search.index import Asked, Index, IndexAnew, IndexFailed
-from semel.ledger.search.words import NothingAsked, read_query
+from semel.ledger.search.index import Asked, Index, IndexFailed, IndexReset
+from semel.ledger.search.words import BadQuery, read_query
 from semel.ledger.storage.errors import LedgerError
 
 log = structlog.get_logger("semel.search")
@@ -30,16 +31,16 @@ Json = dict[str, Any]
 T = TypeVar("T")
 Order = Literal["newest", "best"]
 
-PAUSE = 0.5  # seconds after a change before the index is filled, unless somebody searches
-PATIENCE = 2.0  # seconds a search waits for what was committed before it was asked
-RETRY = 5.0  # seconds after the index could not be written
-LOST_MOST = 3  # times the index may be lost while it is filled
+PAUSE = 0.5  # seconds from a change until it is indexed, unless somebody searches
+PATIENCE = 2.0  # seconds that a search waits until all earlier commits are indexed
+INDEX_RETRY_S = 5.0  # seconds until the next round after a failed one
+MAX_REBUILDS = 3  # how often the index may be rebuilt within one round
 ROLES = ("user", "agent", "event", "notice")
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What narrows a search: a session's key or a pattern (`*`, `?`), a role, times in ms (until: before)."""
+    """Filters of a search: session key or pattern (`*`, `?`), role, times in ms (`since` <= at < `until`)."""
 
     session: str | None = None
     role: str | None = None
@@ -48,16 +49,16 @@ class Filters:
 
 
 class Search:
-    """The index of one ledger: `run` it as a task; `find` waits for it, within bounds."""
+    """The index of one ledger. `run` it as a task; `find` waits a bounded time for it to catch up."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
         self.path = index_path(record.store.path)
         self._index: Index | None = None
         self._thread = ThreadPoolExecutor(1, "search-index")
-        self._changed: set[int] = set()  # sessions to look at
-        self._todo: set[int] = set()  # those of this round
-        self._all = True  # nothing is known yet: revs are to be compared
+        self._changed: set[int] = set()  # ids of sessions to index in the next round
+        self._todo: set[int] = set()  # ids of sessions left in this round
+        self._all = True  # the revs of all sessions have to be compared
         self._kick = asyncio.Event()
         self._hurry = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
@@ -71,11 +72,11 @@ class Search:
 
     @property
     def behind(self) -> int:
-        """How many sessions changed since they were looked at; at least one until a first look is over."""
+        """The number of sessions whose changes are not indexed yet; at least 1 until the first comparison is over."""
         return len(self._changed) + len(self._todo) + (self._busy or self._all)
 
     def note(self, sessions: set[int]) -> None:
-        """Something was committed in these. Called for each commit: it costs a set's insert."""
+        """Note the sessions that a commit changed. Called after every commit, so it only updates a set."""
         self._changed |= sessions
         self._kick.set()
 
@@ -90,10 +91,10 @@ class Search:
             for future in waiting:
                 if not future.done():
                     future.set_exception(fault) if fault else future.set_result(None)
-                    future.exception()  # whoever waited may be gone
+                    future.exception()  # mark it as retrieved: the waiter may be gone
             if fault is not None:
                 self._kick.set()
-                await self._pause(RETRY)
+                await self._pause(INDEX_RETRY_S)
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -102,7 +103,7 @@ class Search:
         self._hurry.clear()
 
     async def _round(self) -> Exception | None:
-        """Bring the index to where the ledger is now; what stood in the way."""
+        """Bring the index up to date. Returns the error that prevented it, if any."""
         self._busy = True
         try:
             await self._catch_up()
@@ -114,12 +115,12 @@ class Search:
             log.exception("the search index is behind")
             return IndexFailed(f"the search index cannot be filled ({fault!r}); the gateway's log holds the reason")
         finally:
-            self._changed |= self._todo  # what was not reached
+            self._changed |= self._todo  # the rest goes into the next round
             self._todo = set()
             self._busy = False
 
     async def close(self) -> None:
-        """The file is closed; whoever still waits is told. Twice is fine."""
+        """Close the index and cancel waiting searches. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -134,16 +135,16 @@ class Search:
     async def _catch_up(self) -> None:
         if self._all:
             await self._compare()
-        # What comes meanwhile is for the next round: this one ends, however much is said.
+        # Sessions that change meanwhile go into the next round, so that this one ends.
         self._todo, self._changed = self._changed, set()
         dropped, lost = False, 0
         while self._todo:
             session = self._todo.pop()
             try:
                 dropped |= await self._follow(session)
-            except IndexAnew as anew:
+            except IndexReset as anew:
                 lost += 1
-                if lost > LOST_MOST:
+                if lost > MAX_REBUILDS:
                     self._all = True
                     raise IndexFailed(f"the search index is lost again and again ({anew})") from anew
                 log.info("search index", what=str(anew))
@@ -156,32 +157,32 @@ class Search:
             await self._on_index(lambda index: index.tidy())
 
     async def _compare(self) -> None:
-        """Which sessions the index does not know as the ledger has them."""
+        """Find the sessions whose rev in the index differs from the ledger's."""
         self._all = True
         known = await self._known()
         after = -1
         while page := await self.record.read(feed.revs, after):
             self._changed.update(session for session, rev in page if known.pop(session, -1) != rev)
             after = page[-1][0]
-        self._changed.update(known)  # sessions that are no more
+        self._changed.update(known)  # sessions that the ledger no longer has
         self._all = False
 
     async def _known(self) -> dict[int, int]:
         try:
             return await self._on_index(lambda index: index.revs())
-        except IndexAnew as anew:
+        except IndexReset as anew:
             log.info("search index", what=str(anew))
             return {}
 
     async def _follow(self, session: int) -> bool:
-        """What changed in one session. True: words of emptied entries were dropped."""
+        """Index the changes of one session. True if words of emptied entries were removed."""
         after = await self._on_index(lambda index: index.rev(session))
         dropped = False
         while True:
             page = await self.record.read(feed.page, session, after)
             if page is None:
                 return await self._on_index(lambda index: index.forget(session)) or dropped
-            if page.head < after:  # the ledger is a restored one: what the index knows of it came later
+            if page.head < after:  # the ledger was restored from a backup older than the index
                 await self._on_index(lambda index: index.forget(session))
                 after = 0
                 continue
@@ -217,7 +218,7 @@ class Search:
         return {**out, "index": {"current": current, "behind": 0 if current else self.behind}}
 
     def _note_lost(self, rows: list[Any], hits: list[Json | None]) -> None:
-        """What the index knows and the ledger does not: its session is looked at again."""
+        """Reindex the sessions of hits that the ledger does not have."""
         lost = {row.session for row, hit in zip(rows, hits, strict=True) if hit is None}
         if lost:
             self._changed |= lost
@@ -226,7 +227,7 @@ class Search:
     async def _ask(self, asked: Asked) -> list[Any]:
         try:
             return await self._on_index(lambda index: index.find(asked))
-        except IndexAnew:
+        except IndexReset:
             self._all = True
             self._kick.set()
             return []
@@ -234,7 +235,7 @@ class Search:
             raise Busy(str(fault)) from None
 
     async def _current(self) -> bool:
-        """Wait, for a while, until what is committed now is in the index; whether it is."""
+        """Wait a bounded time until all commits so far are indexed; return whether they are."""
         if self._closed:
             raise Busy("the gateway is stopping; try again after the start")
         if not self.behind:
@@ -254,14 +255,14 @@ class Search:
 
 
 def index_path(ledger: Path) -> Path:
-    """Beside the ledger, under its name: moved together, they stay together."""
+    """The index file: next to the ledger and named after it, so that both are moved together."""
     return ledger.with_name(f"{ledger.name}-search")
 
 
 def _read(text: str, where: Filters, order: Order, limit: int, after: str | None) -> Asked:
     try:
         query = read_query(text)
-    except NothingAsked as nothing:
+    except BadQuery as nothing:
         raise BadRequest(f"q: {nothing}") from None
     if where.role is not None and where.role not in ROLES:
         raise BadRequest(f"role: {where.role!r} is not one of {', '.join(ROLES)}")

@@ -1,4 +1,4 @@
-"""A session's own life, for faces: listed, renamed, put away, begun anew, deleted (docs/sessions.md)."""
+"""List, rename, archive and delete sessions, and start new chapters (docs/sessions.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class Sessions:
-    """The part of the gateway's facade that is about sessions as such."""
+    """The part of the gateway's facade that manages sessions."""
 
     record: Record
     inbox: Inbox
@@ -33,9 +33,9 @@ class Sessions:
         raise NotImplementedError
 
     async def sessions(self, archived: bool = False, before: str | None = None, limit: int = 200) -> list[Json]:
-        """Sessions, newest first: those in use, or those that were put away; `before`: those made before this one.
+        """Sessions, newest first: the active ones, or only the archived ones.
 
-        Raises NoSuchSession.
+        `before`: the key of a session; only those created before it are listed. Raises NoSuchSession.
         """
         edge = 1 << 62 if before is None else await self._id(before)
         return await self.record.read(views.sessions, edge, limit, archived)
@@ -45,27 +45,27 @@ class Sessions:
         return await self.record.read(views.session, await self._id(session))
 
     async def rename(self, session: str, title: str | None) -> None:
-        """Give it a title; None or a blank one: the agent's. Raises NoSuchSession, BadRequest."""
+        """Set the title; `None` or blank restores the agent's own. Raises NoSuchSession, BadRequest."""
         title = " ".join((title or "").split()) or None
-        if title is not None and len(title) > rows.TITLE_MOST:
-            raise BadRequest(f"title: at most {rows.TITLE_MOST} characters, this one has {len(title)}")
+        if title is not None and len(title) > rows.MAX_TITLE_CHARS:
+            raise BadRequest(f"title: at most {rows.MAX_TITLE_CHARS} characters, this one has {len(title)}")
         await self.record.write(rows.rename, await self._id(session), title)
 
     async def archive(self, session: str, away: bool = True) -> None:
-        """Put it away, or bring it back: it goes on as it was, and is listed only where archived ones are asked for."""
+        """Archive a session or restore it (`away=False`). It keeps working; only lists of archived sessions show it."""
         await self.record.write(rows.archive, await self._id(session), away)
 
     async def new_chapter(self, session: str, by: str, key: str | None = None) -> Heard:
-        """What `/new` does, from a face: an event like it, heard once by its key."""
+        """Start a new chapter, as `/new` does, through an event that is accepted once by its key."""
         await self._id(session)
         return await self.inbox.hear(
             source=f"api:{session}", session=session, key=key, text="/new", sender=by, stable=("text", "sender")
         )
 
     async def delete(self, session: str) -> None:
-        """Nobody sees it any more when this returns, nothing of it runs; its content goes in the background.
+        """Delete a session. When this returns it is invisible and no turn runs in it; the content is erased later.
 
-        Raises NoSuchSession. What was said in it and has not left yet still leaves (Law 7).
+        Parts that were already said but not sent yet are still sent (Law 7). Raises NoSuchSession.
         """
         number = await self._id(session)
         if not await self.record.write(rows.delete, number):
@@ -79,7 +79,7 @@ class Sessions:
         await asyncio.shield(ending)
 
     async def _rest(self, session: int, ending: asyncio.Task[None]) -> None:
-        """Its jobs end after its turn, and its content goes after both: what they still tell goes with it."""
+        """End the session's jobs after its turn, then erase its content, including their last reports."""
         await asyncio.wait({ending})
         jobs = await self.record.read(job_rows.of_session, session)
         await asyncio.gather(*(self.jobs.end(job) for job in jobs), return_exceptions=True)

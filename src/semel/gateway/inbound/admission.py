@@ -1,8 +1,8 @@
-"""Who may talk: each thing that a channel hears is judged before it is heard (docs/people.md).
+"""Access control: decide whether the sender of an event may speak, before the event is accepted (docs/people.md).
 
-Known are those whom the configuration lists, whom the owner added, and who showed a code. Everybody else is a
-stranger: counted by channel and reason, listed in memory for the owner, never a row. Where a channel is open to
-strangers, they talk as guests, so many messages an hour.
+A sender is known if the configuration lists them, the owner added them, or they redeemed a pairing code. Everybody else
+is a stranger: counted by channel and reason and listed in memory for the owner, but never a row in the ledger. If a
+channel or group admits strangers as guests, they may send a limited number of messages per hour.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import structlog
 
 from semel.gateway.clock import Clock
-from semel.gateway.inbound.pairing import Pairing, Tried
+from semel.gateway.inbound.pairing import Pairing, RedeemResult
 from semel.gateway.inbound.roster import Roster
 from semel.gateway.inbound.unknown_senders import Strangers
-from semel.gateway.metric import labelled
+from semel.gateway.metric import format_labelled_metric
 from semel.gateway.ports import Incoming, Person
-from semel.gateway.rate_limit import Hourly
+from semel.gateway.rate_limit import HourlyLimit
 from semel.gateway.settings import ChannelSettings, GatewaySettings
 from semel.gateway.transactions import Record
 from semel.law import access as law
@@ -28,9 +28,9 @@ from semel.ledger.people import seen
 
 __all__ = ["People", "Verdict", "seen"]
 
-GUEST_MESSAGES = 20  # an hour, of one stranger where strangers are guests
-GUESTS_MESSAGES = 600  # an hour, of all of them on one channel
-UNREADABLE = 200  # an hour, of what cannot be read and names nobody: anybody may have sent it
+MAX_GUEST_MESSAGES_PER_HOUR = 20  # per hour and guest
+MAX_CHANNEL_GUEST_MESSAGES_PER_HOUR = 600  # per hour, of all guests of a channel together
+MAX_UNREADABLE_PER_HOUR = 200  # unreadable events without a sender, per hour and channel: anybody may have sent them
 
 Json = dict[str, Any]
 log = structlog.get_logger("semel.people")
@@ -38,22 +38,23 @@ log = structlog.get_logger("semel.people")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of something that was heard.
+    """The access decision for one event.
 
-    refused: a word for the metric; nothing is recorded. wakes: False: heard without a wake, and no command; None: by
-    its kind. command: it is heard as a command of this name, with this argument, and answered there.
+    refused: the reason as a metric label; nothing is recorded then. wakes: False if the event neither wakes the agent
+    nor counts as a command, None if its kind decides. command: record the event as the command of this name, with this
+    argument.
     """
 
     refused: str | None = None
     role: law.Role = "guest"
-    person: str = ""  # the name people configured or paired; "": none
+    person: str = ""  # the configured or paired name; "" if unknown
     wakes: bool | None = None
     command: tuple[str, str] | None = None
-    text: str = ""  # what is recorded instead of what was written: a code stands in no ledger
+    text: str = ""  # recorded instead of the written text, because pairing codes must not be in the ledger
 
 
 class People(Roster):
-    """Everybody who is known, by account; loaded at the start, changed only through this."""
+    """All known accounts, cached in memory. Loaded at the start and changed only through this class."""
 
     def __init__(self, record: Record, settings: GatewaySettings, clock: Clock) -> None:
         self.record = record
@@ -62,14 +63,14 @@ class People(Roster):
         self.strangers = Strangers()
         self.pairing = Pairing(record, clock, frozenset(settings.people))
         self._known = {}
-        self._guests: dict[str, Hourly] = {}
-        self._nobodys: dict[str, Hourly] = {}
+        self._guests: dict[str, HourlyLimit] = {}
+        self._nobodys: dict[str, HourlyLimit] = {}
 
     def __repr__(self) -> str:
         return f"<People {len(self._known)} accounts known, {self.strangers!r}>"
 
     async def start(self) -> None:
-        """What the configuration lists holds. Before anything is heard."""
+        """Load the known accounts and apply the configuration. Call it before any event is accepted."""
         listed = [
             rows.Account(account.partition(":")[0], account.partition(":")[2], person.name, person.role, "config")
             for person in self.settings.people.values()
@@ -90,13 +91,18 @@ class People(Roster):
     # ------------------------------------------------------------ judging
 
     async def judge(self, channel: str, what: Incoming) -> Verdict:
-        """May be asked again about the same thing: the verdict is the same. Writes only a code that was redeemed."""
-        if what.kind in ("echo", "failed"):  # it is about what we said: no sender is to be judged
+        """Decide about one event; the same event gets the same verdict. Writes only if a code is redeemed or voided."""
+        if what.kind in ("echo", "failed"):  # about a message of our own, so there is no sender to judge
             return Verdict()
         if what.kind == "unreadable" and what.sender is None:
-            return self._within(self._nobodys, channel, what, UNREADABLE, UNREADABLE, "unreadable") or Verdict()
+            return (
+                self._within(
+                    self._nobodys, channel, what, MAX_UNREADABLE_PER_HOUR, MAX_UNREADABLE_PER_HOUR, "unreadable"
+                )
+                or Verdict()
+            )
         who = self._known.get((channel, what.sender.id)) if what.sender is not None else None
-        code, asked = law.given_code(what.text) if what.kind == "message" else (None, False)
+        code, asked = law.read_pairing_message(what.text) if what.kind == "message" else (None, False)
         verdict = None
         if what.sender is not None and (code is not None or asked):
             verdict = await self._code(channel, what, code, asked, who)
@@ -111,20 +117,22 @@ class People(Roster):
                 return self._refuse(channel, what, "code" if guessed else "stranger")
         wakes = None
         if room is not None:
-            heard = law.in_group(room.policy, what.mentioned)
+            heard = law.decide_group_wake(room.policy, what.mentioned)
             if heard is None:
                 return self._refuse(channel, what, "group", known=who is not None)
             wakes = None if heard else False
         if who is not None:
             return Verdict(role=who.role, person=who.name, wakes=wakes)
-        over = self._within(self._guests, channel, what, GUEST_MESSAGES, GUESTS_MESSAGES, "limit")
+        over = self._within(
+            self._guests, channel, what, MAX_GUEST_MESSAGES_PER_HOUR, MAX_CHANNEL_GUEST_MESSAGES_PER_HOUR, "limit"
+        )
         return over or Verdict(wakes=wakes)
 
     def _within(
-        self, of: dict[str, Hourly], channel: str, what: Incoming, each: int, all: int, reason: str
+        self, of: dict[str, HourlyLimit], channel: str, what: Incoming, each: int, all: int, reason: str
     ) -> Verdict | None:
-        """A refusal, where there was as much of this as may be in an hour; else it is counted."""
-        limit = of.setdefault(channel, Hourly(each, all))
+        """The refusal if an hourly limit is reached; otherwise count the event (not a repeat) and return None."""
+        limit = of.setdefault(channel, HourlyLimit(each, all))
         name, now = what.sender.id if what.sender is not None else "", self.clock.now()
         if limit.counted(name, what.key):
             return None
@@ -144,10 +152,9 @@ class People(Roster):
     async def _code(
         self, channel: str, what: Incoming, code: str | None, asked: bool, who: rows.Account | None
     ) -> Verdict | None:
-        """The verdict about a message that may be a code; None: it is a message like any other.
+        """The verdict for a message that may be a pairing code; None if it is an ordinary message.
 
-        What somebody writes who is known is one only if `/pair` stands before it, or if it is the message by which they
-        became known, told again.
+        For a known sender it is a code only after `/pair`, or if it is a repeat of the message that paired them.
         """
         if what.group:
             if code is not None and await self.pairing.burn(channel, what, code):
@@ -157,7 +164,7 @@ class People(Roster):
             return _paired(again)
         if who is not None and not asked:
             return None
-        tried = await self.pairing.redeem(channel, what, code) if code is not None else Tried("none")
+        tried = await self.pairing.redeem(channel, what, code) if code is not None else RedeemResult("none")
         if tried.outcome == "paired":
             self._learn(tried.people)
             self.strangers.forget(channel, what.sender.id if what.sender else "")
@@ -170,14 +177,13 @@ class People(Roster):
     # ------------------------------------------------------------ asking
 
     async def known(self, channel: str, sender: Person, group: str = "") -> bool:
-        """Whether they may speak there, in the group of that address, at all."""
+        """Whether this person may speak on the channel at all, or in its group with that address."""
         own = self._own(channel)
         open_to = own.room(group).strangers if group else own.strangers
         return (channel, sender.id) in self._known or open_to == "guest"
 
     async def role_of(self, source: str, sender_id: str | None = None) -> law.Role:
-        """The role of whoever reports from there: an account of a channel, or who has shown a channel's secret, or
-        the owner's token."""
+        """The role of an event's author: that of their account, that of the channel's secret, or else the owner."""
         kind, _, name = source.partition(":")
         channel = self.settings.channels.get(name) if kind == "channel" else None
         if channel is None:
@@ -188,23 +194,25 @@ class People(Roster):
         return who.role if who is not None else "guest"
 
     async def approvals(self, sessions: Sequence[str]) -> frozenset[str]:
-        """Whom the agents of all of these sessions let answer their requests: roles, and names of people."""
+        """The roles and names that may answer permission requests in all of these sessions."""
         agents = [self.settings.agents.get(name) for name in await self.record.read(rows.agents_of, sessions)]
         named = [frozenset(agent.approvals if agent is not None else ()) for agent in agents]
         return frozenset.intersection(*named) if named else frozenset()
 
     def not_allowed(self, source: str, reason: str) -> None:
-        """Something that somebody who is known may not: it is counted."""
+        """Count something that a known sender was not allowed to do."""
         self.strangers.count(source.removeprefix("channel:") if source.startswith("channel:") else "api", reason)
 
     def metrics(self) -> dict[str, float]:
-        """How often something was refused, by channel and reason."""
+        """The number of refusals by channel and reason, for Prometheus."""
         counts = {(channel, "stranger"): 0 for channel, own in self.settings.channels.items() if own.people}
         counts |= self.strangers.refused
         name = "semel_refused_total"
-        return {labelled(name, channel=channel, reason=why): float(n) for (channel, why), n in counts.items()}
+        return {
+            format_labelled_metric(name, channel=channel, reason=why): float(n) for (channel, why), n in counts.items()
+        }
 
 
-def _paired(tried: Tried) -> Verdict:
+def _paired(tried: RedeemResult) -> Verdict:
     text = f"You are paired as {tried.name} ({tried.role}). Say something; /help lists what you can do here."
     return Verdict(role=tried.role, person=tried.name, command=("pair", text), text="/pair")

@@ -1,7 +1,7 @@
-"""A channel's own inbox: what a platform told of is judged, read, and put with its cursor in one transaction (Law 1).
+"""The inbox of one channel (`ports.Inbox`): checks, authorizes and records its events with their cursor (Law 1).
 
-Nothing that a channel gives makes `put` fail: what nobody can use is kept as it came, quarantined, and the cursor moves
-on. Whoever may not speak leaves no row.
+A batch of events and the cursor after it are committed in one transaction. No input makes `put` fail: an event that
+cannot be used is kept raw in quarantine, and the cursor moves on. Events of senders who may not speak leave no row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from semel.gateway.files import plain_mime, plain_name
 from semel.gateway.inbound.admission import Verdict
 from semel.gateway.inbound.inbox import TEXT_LIMIT, Inbox
-from semel.gateway.inbound.received_files import Receiving
+from semel.gateway.inbound.received_files import ReceivedFiles
 from semel.gateway.ports import Heard, Incoming, Kept, Missing, Person
 from semel.law import identity
 from semel.law.busy import Busy
@@ -25,26 +25,26 @@ from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import delivery_reports, hear
 from semel.ledger.inbound.references import Refers
 from semel.ledger.transcript import entries
-from semel.text.wellformed import NAME, WHY, one_line, scrub
+from semel.text.wellformed import MAX_NAME_CHARS, MAX_REASON_CHARS, one_line, scrub
 
-ADDRESS = 120  # bytes of UTF-8
-RAW = 8_000_000  # bytes of what could not be used that are kept
+MAX_ADDRESS_BYTES = 120  # bytes of UTF-8
+MAX_RAW_BYTES = 8_000_000  # bytes kept of a quarantined event
 YEAR_10000 = 253_402_300_800  # seconds since the epoch
 KINDS = ("message", "edit", "delete", "reaction", "echo", "failed", "unreadable")
 
 Json = dict[str, Any]
 
 
-class Judges(Protocol):
-    """Who may talk (`semel.gateway.inbound.admission`)."""
+class AccessPolicy(Protocol):
+    """Access decisions (implemented by `semel.gateway.inbound.admission.People`)."""
 
     async def judge(self, channel: str, what: Incoming) -> Verdict: ...
 
     async def known(self, channel: str, sender: Person, group: str = "") -> bool: ...
 
 
-class Seen(Protocol):
-    """Who wants to know how a channel fares (`semel.gateway.inbound.channel_supervisor`)."""
+class StatusSink(Protocol):
+    """Receives a channel's state and event counts (implemented by `channel_supervisor.ChannelStatus`)."""
 
     def online(self) -> None: ...
 
@@ -53,7 +53,7 @@ class Seen(Protocol):
 
 @dataclass
 class _Read:
-    """A batch, as it will be put. `files`: every blob that came with it; `unused` those of what was refused."""
+    """A batch to record. `files`: all blob ids that came with it; `unused`: those of refused or unusable events."""
 
     items: list[rows.Item] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
@@ -61,13 +61,14 @@ class _Read:
 
 
 class InboxOf:
-    """`ports.Inbox` of one channel: the source of what it hears is its account."""
+    """The `ports.Inbox` of one channel. The source of all its events is `channel:NAME`."""
 
     def __init__(
-        self, inbox: Inbox, channel: str, people: Judges, receiving: Receiving, seen: Seen, kick: Callable[[], None],
+        self, inbox: Inbox, channel: str, people: AccessPolicy, receiving: ReceivedFiles, seen: StatusSink,
+        kick: Callable[[], None],
         channels: Collection[str] = (), numbered: bool = False,
     ) -> None:  # fmt: skip
-        """`kick`: something may leave now. `channels`: those that a failure can be told by. `numbered`: see `Caps`."""
+        """`kick` wakes the outbox. `channels`: those that can carry a failure notice. `numbered`: see `Caps`."""
         self.receiving = receiving
         self._inbox = inbox
         self._channel = channel
@@ -77,13 +78,13 @@ class InboxOf:
         self._kick = kick
         self._channels = tuple(channels)
         self._numbered = numbered
-        self.doubtful_until = 0  # ms: what was done until then may have been answered already (Law 14)
+        self.doubtful_until = 0  # ms: events up to then may have been answered before a restore (Law 14)
 
     def __repr__(self) -> str:
         return f"<InboxOf {self._channel}, {self.receiving!r}>"
 
     async def cursor(self) -> str | None:
-        """How far this channel was read."""
+        """See `ports.Inbox.cursor`."""
         return await self._inbox.record.read(_cursor, self._source)
 
     async def known(self, sender: Person, group: str = "") -> bool:
@@ -110,7 +111,7 @@ class InboxOf:
         for what in events:
             await self._read(what, read)
         record, copies = self._inbox.record, self.receiving.copies
-        with copies:  # no file that this batch brings is removed meanwhile
+        with copies:  # keeps the batch's files from being removed meanwhile
             done = await record.write(
                 rows.put, self._channel, self._source, read.items, scrub(cursor), read.unused, self._channels
             )  # fmt: skip
@@ -129,18 +130,18 @@ class InboxOf:
     # ------------------------------------------------------------ reading one
 
     async def _read(self, what: Incoming, into: _Read) -> None:
-        """What it is. Raises LedgerError."""
+        """Check one event and add what to record of it to the batch. Raises LedgerError."""
         what = _incoming(what)
         files = _ids(what.files)
         into.files += files
-        why = _misshapen(what)
+        why = _find_wrong_type(what)
         what = _wellformed(what) if why is None else what
         verdict = Verdict() if why is not None else await self._people.judge(self._channel, what)
         if verdict.refused is not None:
             self._seen.count(f"refused:{verdict.refused}")
             into.unused += files
             return
-        if why is None and 0 < what.at * 1000 <= self.doubtful_until:  # heard again: recorded, and nothing is done
+        if why is None and 0 < what.at * 1000 <= self.doubtful_until:  # may be answered already: only record it
             verdict = replace(verdict, wakes=False, command=None)
         if why is None and what.kind == "echo" and what.of:
             into.items.append(rows.Echo(scrub(what.key), str(what.of)))
@@ -157,7 +158,10 @@ class InboxOf:
         into.items.append(await self._message(what, verdict, session))
 
     async def _failed(self, what: Incoming, into: _Read) -> None:
-        """One that is news of no part is kept as what nobody can read, as much of it: anybody may have made it up."""
+        """Add a delivery failure report to the batch.
+
+        A report about none of our parts may be forged; it counts against the hourly limit of unreadable events.
+        """
         of = str(what.of)
         if not await self._inbox.record.read(delivery_reports.known, self._channel, self._source, what.key, of):
             verdict = await self._people.judge(self._channel, Incoming("unreadable", what.key))
@@ -166,13 +170,14 @@ class InboxOf:
                 return
         data = {"of": of, "at": _at(what), "platform": scrub(dict(what.data))}
         event = hear.Event(
-            source=self._source, key=what.key, kind=what.kind, text=_name(what.text, WHY) or "no reason was given",
-            digest=_digest(what), more={"data": _told(data)}, wakes=False,
+            source=self._source, key=what.key, kind=what.kind, text=_name(what.text,
+            MAX_REASON_CHARS) or "no reason was given",
+            digest=_digest(what), more={"data": _drop_empty(data)}, wakes=False,
         )  # fmt: skip
         into.items.append(rows.Failed(event, of))
 
     def _session(self, what: Incoming) -> str:
-        """The key of the session of that place."""
+        """The key of the session for the event's address."""
         settings = self._inbox.settings
         own = settings.channels.get(self._channel)
         agent = (own.agent if own is not None else None) or settings.default_agent
@@ -205,37 +210,38 @@ class InboxOf:
 
     def _unusable(self, what: Incoming, why: str) -> rows.Unusable:
         raw = _raw(what)
-        told, encoding = _as_text(raw[:RAW])
+        told, encoding = _as_text(raw[:MAX_RAW_BYTES])
         more: Json = {"encoding": encoding} if encoding else {}
-        if len(raw) > RAW:
+        if len(raw) > MAX_RAW_BYTES:
             more["cut"] = len(raw)
         digest = identity.digest({"raw": base64.b64encode(raw).decode("ascii")})
         key, kind, sender = what.key, what.kind, what.sender
         try:
             identity.check_event_key(key)
-        except (ValueError, TypeError, AttributeError):  # without one it would come again and again
+        except (ValueError, TypeError, AttributeError):  # without a key it would be quarantined on every delivery
             key = f"unusable:{digest.hex()}"
         event = hear.Event(
             source=self._source, key=key, kind=kind if kind in KINDS else "unreadable", text=told, digest=digest,
             sender=_name(sender.name or sender.id) or None if isinstance(sender, Person) else None,
             more=more or None, wakes=False,
         )  # fmt: skip
-        return rows.Unusable(event, _name(why, WHY))
+        return rows.Unusable(event, _name(why, MAX_REASON_CHARS))
 
 
 # ---------------------------------------------------------------- what it says
 
 
 def _more(what: Incoming, verdict: Verdict, sender: Person) -> Json:
-    """What event and entry hold beside the text (docs/channels.md, "What an entry says")."""
+    """The data stored with an event and its entry (docs/channels.md, "What an entry says")."""
     who: Json = {"id": sender.id, "name": _name(sender.name), "bot": sender.bot, "role": verdict.role}
     who["person"] = verdict.person
     data: Json = {
-        "address": what.address, "from": _told(who), "group": what.group, "mentioned": what.mentioned, "of": what.of,
+        "address": what.address, "from": _drop_empty(who), "group": what.group, "mentioned": what.mentioned,
+        "of": what.of,
         "title": _name(what.title), "at": _at(what),
         "platform": scrub(dict(what.data)),
     }  # fmt: skip
-    more: Json = {"data": _told(data)}
+    more: Json = {"data": _drop_empty(data)}
     if what.kind == "reaction":
         more["emoji"] = what.text
         if what.removed:
@@ -246,12 +252,12 @@ def _more(what: Incoming, verdict: Verdict, sender: Person) -> Json:
 
 
 def _at(what: Incoming) -> int | None:
-    """By the platform's clock, in ms; None: a time that no calendar has."""
+    """The event's time by the platform's clock, in ms; None if it is not a valid date."""
     return round(what.at * 1000) if abs(what.at) < YEAR_10000 else None
 
 
-def _told(value: Json) -> Json:
-    """What is absent is false or none."""
+def _drop_empty(value: Json) -> Json:
+    """Drop empty and false values; a missing field means false or none."""
     return {name: one for name, one in value.items() if one not in (None, "", False, 0, {})}
 
 
@@ -259,17 +265,17 @@ def _file(file: Kept | Missing) -> Json:
     name, mime = plain_name(file.name), plain_mime(file.mime)
     if isinstance(file, Kept):
         return {"id": file.id, "name": name, "mime": mime, "size": file.size}
-    return {"name": name, "mime": mime, "missing": _name(file.why, WHY) or "it did not come"}
+    return {"name": name, "mime": mime, "missing": _name(file.why, MAX_REASON_CHARS) or "it did not come"}
 
 
 def _digest(what: Incoming) -> bytes:
-    """Of what a platform tells the same on every delivery: names and files are fetched, and may differ."""
+    """The digest over the fields that are equal in every delivery. Names and files are fetched and may differ."""
     sender = what.sender.id if what.sender is not None else None
     told = {"kind": what.kind, "text": what.text, "sender": sender, "of": what.of, "address": what.address}
     return identity.digest(told | ({"removed": True} if what.removed else {}))
 
 
-def _name(text: str, most: int = NAME) -> str:
+def _name(text: str, most: int = MAX_NAME_CHARS) -> str:
     return one_line(text, most)
 
 
@@ -283,8 +289,8 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def _misshapen(what: Incoming) -> str | None:
-    """What is not of the shape that the port asks for: a mistake in the channel."""
+def _find_wrong_type(what: Incoming) -> str | None:
+    """Describe a field whose type violates the port's contract (a bug in the channel); None if all are right."""
     if what.kind not in KINDS:
         return f"its kind is {what.kind!r}, which is none of {', '.join(KINDS)}"
     for name, kinds in _SHAPES.items():
@@ -302,20 +308,20 @@ def _misshapen(what: Incoming) -> str | None:
 
 
 def _incoming(what: object) -> Incoming:
-    """Something else than the port asks for is kept, too."""
+    """Wrap anything that is not an Incoming as an unreadable event, so that it is quarantined."""
     if isinstance(what, Incoming):
         return what
     return Incoming("unreadable", "", raw=_shown(what), why=f"it is a {type(what).__name__} and no Incoming")
 
 
 def _ids(files: object) -> list[str]:
-    """Of those that were kept."""
+    """The blob ids of the stored files."""
     given = files if isinstance(files, tuple | list) else ()
     return [file.id for file in given if isinstance(file, Kept) and isinstance(file.id, str)]
 
 
 def _wellformed(what: Incoming) -> Incoming:
-    """Without halves of surrogate pairs, which no store takes; the key is checked apart."""
+    """The event without lone surrogates, which no store takes. The key is checked separately."""
     sender = what.sender
     if sender is not None:
         sender = Person(scrub(sender.id), scrub(sender.name), bool(sender.bot))
@@ -326,7 +332,7 @@ def _wellformed(what: Incoming) -> Incoming:
 
 
 def _why_unusable(what: Incoming, session: str) -> str | None:
-    """Why this cannot be an entry; None: it can."""
+    """The reason why this event cannot become an entry; None if it can."""
     if what.kind == "unreadable":
         return what.why or "the channel could not read it"
     if what.kind == "echo":
@@ -335,8 +341,8 @@ def _why_unusable(what: Incoming, session: str) -> str | None:
         return "nobody is named as its sender"
     if what.kind != "failed" and not what.address:
         return "it has no address"
-    if len(what.address.encode("utf-8", "surrogatepass")) > ADDRESS:
-        return f"its address is longer than {ADDRESS} bytes"
+    if len(what.address.encode("utf-8", "surrogatepass")) > MAX_ADDRESS_BYTES:
+        return f"its address is longer than {MAX_ADDRESS_BYTES} bytes"
     if len(what.text) > TEXT_LIMIT:
         return f"its text is longer than {TEXT_LIMIT:,} characters"
     try:
@@ -364,12 +370,12 @@ def _why_empty(what: Incoming) -> str | None:
 
 
 def _raw(what: Incoming) -> bytes:
-    """As it came; of what the channel could read, what it made of it."""
+    """The raw content for quarantine; if the channel gave none, the event itself as JSON."""
     if isinstance(what.raw, bytes) and what.raw:
         return what.raw
     try:
         return json.dumps(vars(what), ensure_ascii=True, default=repr, sort_keys=True).encode()
-    except Exception:  # whatever the channel put in there
+    except Exception:  # a channel may put any object into the event
         return _shown(what)
 
 
@@ -381,7 +387,7 @@ def _shown(what: object) -> bytes:
 
 
 def _as_text(raw: bytes) -> tuple[str, str | None]:
-    """(text, encoding): as it is, where it is text."""
+    """(text, encoding): UTF-8 text as it is, with encoding None; anything else as base64."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""Keeps a channel hearing: it is run, and run again after its platform was lost, less and less often.
+"""Restart a channel with backoff when its platform connection is lost.
 
-A channel does not reconnect by itself: `run` ends when its platform is gone. What people see of that is one state,
-since when, and the last error, in words that hold no secret.
+A channel does not reconnect by itself: its `run` ends when the connection is lost, and the supervisor calls it again.
+People see one state per channel, its start, and the last error with secrets removed.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from semel.text.shorten import shorten_to_line
 
 log = structlog.get_logger("semel.channels")
 
-STEADY_MS = 60_000  # online for so long, and the next loss is the first again
-DENIED_MS = 600_000  # an account that was refused is tried again this often
-FAULTS = 32  # kinds of crashes that are told of in full, each once
+BACKOFF_RESET_MS = 60_000  # after this long online, the backoff starts from the beginning
+DENIED_RETRY_MS = 600_000  # delay before a refused account is tried again
+MAX_LOGGED_FAULTS = 32  # kinds of crashes that are logged with a traceback, once each
 ERROR_CHARS = 400  # characters of an error that are shown
-OUTCOMES = ("accepted", "duplicate", "conflict", "quarantined")  # of events: the counts that people see
+OUTCOMES = ("accepted", "duplicate", "conflict", "quarantined")  # event counts that the status shows
 
 State = Literal["starting", "online", "offline", "denied"]
 Json = dict[str, Any]
 
 
-class Ends(Protocol):
-    """What is to be done when a run is over."""
+class RunCleanup(Protocol):
+    """Cleans up after a run of the channel (implemented by `received_files.ReceivedFiles`)."""
 
     async def end(self) -> None: ...
 
 
-class Status:
-    """How one channel fares. Times are milliseconds since the epoch; counts are those of this run of the gateway."""
+class ChannelStatus:
+    """The state and counts of one channel since the gateway started. Times are milliseconds since the epoch."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class Status:
         return f"<Status {self.name} {self.state}, {self.counts['accepted']} accepted>"
 
     def become(self, state: State, error: str | None = None, wait: int | None = None) -> None:
-        """`wait`: milliseconds until it is run again."""
+        """Change the state. `wait`: milliseconds until the channel is run again."""
         now = self._clock.now()
         self.since = now if state != self.state else self.since
         self.state = state
@@ -67,21 +67,21 @@ class Status:
             self.error, self.error_at = error, now
 
     def online(self) -> None:
-        """Connected, and what was missed was put."""
+        """Note that the channel is connected and has put what it missed."""
         if self.state != "online":
             log.info("channel online", channel=self.name)
         self.become("online")
 
     def count(self, what: str) -> None:
-        """One more: accepted, duplicate, conflict, quarantined, echo, failed, or refused:REASON."""
+        """Count one event: accepted, duplicate, conflict, quarantined, echo, failed, or refused:REASON."""
         self.counts[what] += 1
 
     def refused(self) -> dict[str, int]:
-        """How much was refused, by reason."""
+        """The number of refused events by reason."""
         return {what.partition(":")[2]: n for what, n in sorted(self.counts.items()) if what.startswith("refused:")}
 
     def json(self) -> Json:
-        """What is absent is none."""
+        """The status as JSON; fields without a value are left out."""
         out: Json = {"name": self.name, "state": self.state, "since": self.since}
         if self.error is not None:
             out |= {"error": self.error, "error_at": self.error_at}
@@ -91,11 +91,11 @@ class Status:
         return {**out, "refused": self.refused()}
 
 
-class Keeper:
-    """Runs one channel until cancelled."""
+class ChannelSupervisor:
+    """Runs one channel until cancelled, restarting it with backoff."""
 
     def __init__(
-        self, channel: Channel, inbox: Inbox, status: Status, files: Ends, clock: Clock,
+        self, channel: Channel, inbox: Inbox, status: ChannelStatus, files: RunCleanup, clock: Clock,
         jitter: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
         self.channel = channel
@@ -112,17 +112,17 @@ class Keeper:
         return f"<Keeper of {self.channel!r}, {self.status!r}>"
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run the channel again and again until cancelled."""
         while True:
             try:
                 wait = await self._once()
             finally:
                 await self.files.end()
             await self.clock.sleep(wait / 1000)
-            self.status.retry_at = None  # it is what it was until it says that it is online
+            self.status.retry_at = None  # the state stays until the channel reports that it is online
 
     async def _once(self) -> int:
-        """One run of the channel, to its end; milliseconds until the next."""
+        """Run the channel once, to its end. Returns the delay before the next run in ms."""
         try:
             await self.channel.run(self.inbox)
             return self._lost("its run ended by itself")
@@ -136,11 +136,11 @@ class Keeper:
             return self._crashed(fault)
 
     def _lost(self, why: str, retry_after: float | None = None) -> int:
-        if self.status.state == "online" and self.clock.now() - self.status.since >= STEADY_MS:
+        if self.status.state == "online" and self.clock.now() - self.status.since >= BACKOFF_RESET_MS:
             self._losses = 0
         self._losses += 1
         asked = round(retry_after * 1000) if retry_after is not None and 0 < retry_after < 10**6 else None
-        wait = retry_delay.delay(self._losses, age=0, jitter=self._jitter(), retry_after=asked)
+        wait = retry_delay.retry_delay_ms(self._losses, age=0, jitter=self._jitter(), retry_after=asked)
         fresh = self.status.state == "online" or self._losses == 1
         why = self._shown(why) or "its platform was lost"
         self.status.become("offline", why, wait)
@@ -149,15 +149,15 @@ class Keeper:
 
     def _denied(self, why: str) -> int:
         why = self._shown(why) or "the platform refuses this account"
-        self.status.become("denied", why, DENIED_MS)
-        log.error("channel refused by its platform", channel=self.channel.name, why=why, again_ms=DENIED_MS)
-        return DENIED_MS
+        self.status.become("denied", why, DENIED_RETRY_MS)
+        log.error("channel refused by its platform", channel=self.channel.name, why=why, again_ms=DENIED_RETRY_MS)
+        return DENIED_RETRY_MS
 
     def _crashed(self, fault: Exception) -> int:
-        """A mistake in the channel's code. Its words may hold a secret (an address with a token): nobody sees them."""
+        """Handle a bug in the channel. Its text is not shown to people: it may hold a secret (a URL with a token)."""
         last = traceback.extract_tb(fault.__traceback__)[-1:]
         kind = f"{type(fault).__name__} at {last[0].name}:{last[0].lineno}" if last else type(fault).__name__
-        if kind not in self._told and len(self._told) < FAULTS:
+        if kind not in self._told and len(self._told) < MAX_LOGGED_FAULTS:
             self._told.add(kind)
             whole = "".join(traceback.format_exception(fault))
             log.error("a channel failed", channel=self.channel.name, what=kind, trace=self._redacted(whole))
@@ -173,7 +173,7 @@ class Keeper:
 
 
 def secrets_of(channel: Channel) -> tuple[str, ...]:
-    """The channel's settings that are not to be shown: the texts that their dataclass leaves out of its repr."""
+    """Secrets to redact: the string settings with `repr=False`, and their parts of 8 or more characters."""
     settings = getattr(channel, "settings", None)
     if not dataclasses.is_dataclass(settings):
         return ()

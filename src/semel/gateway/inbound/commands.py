@@ -1,8 +1,8 @@
-"""What a person tells the gateway itself: read here, done here, in one place for every channel (docs/commands.md).
+"""Slash commands: parse, authorize and execute them, the same for every channel (docs/commands.md).
 
-A command is an event: heard once by its key, recorded, never given to the agent. What it does in the ledger it did in
-the transaction that heard it; the rest is done from its row, in the order of hearing, and answered with a notice that
-reaches the person where they are at home. A gateway that was killed meanwhile does at its next start what is left.
+A command is an event: accepted once by its key, recorded, and never given to the agent. Its effect in the ledger is
+part of the transaction that accepts it. Everything else is done later from its row, in the order of acceptance, and
+answered with a notice at the session's home. After a crash, the next gateway executes the commands that are left.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from semel.law import commands as law
 from semel.law.access import Role
 from semel.law.busy import Busy
 from semel.ledger.inbound import commands as rows
-from semel.ledger.inbound.answers import OVER_THE_API, Given
+from semel.ledger.inbound.answers import OVER_THE_API, AnswerContext
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.sql import Row
 from semel.ledger.turns import sessions
@@ -35,20 +35,20 @@ from semel.ledger.turns.turns import Stop
 
 log = structlog.get_logger("semel.commands")
 
-RETRY_S = 2.0  # after the ledger could not be used
-HISTORY, HISTORY_MOST = 10, 50
+RETRY_S = 2.0  # delay after a ledger error
+DEFAULT_HISTORY_LINES, MAX_HISTORY_LINES = 10, 50
 REFUSED, MISTYPED, PAIR = "refused", "mistyped", "pair"
-"""Names of rows that are no command's: it was not allowed; it was a slip; somebody became known, and is told so."""
+"""Names of rows that only carry a reply: a command was refused, a command was mistyped, a sender was paired."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Who wants what, and where: what a decision about it needs.
+class CommandRequest:
+    """A command with what is needed to authorize it.
 
-    `person`: by what name they are known, "" if by none. `direct`: nobody else can write there. `approvals`: whom the
-    agents of these sessions let answer their requests: roles, and names of people.
+    `person`: the sender's known name, "" if they have none. `direct`: nobody else can write in this conversation.
+    `approvals`: the roles and names that may answer permission requests in these sessions.
     """
 
     name: str
@@ -62,10 +62,10 @@ class Wanted:
     approvals: frozenset[str] = frozenset()
 
 
-class Deeds(Protocol):
-    """What the gateway does for a command."""
+class CommandActions(Protocol):
+    """The operations of the gateway that commands use (implemented by `Gateway`)."""
 
-    name: str  # this run of it
+    name: str  # of this run of the gateway: its lease
     people: People
 
     async def set_busy(self, session: str, mode: Busy | None) -> None: ...
@@ -75,23 +75,32 @@ class Deeds(Protocol):
     async def set_model(self, session: str, model: str) -> None: ...
 
     def fixed_model(self, agent: str) -> str | None:
-        """The model that an agent of kind "model" has by its configuration. None: the agent itself tells of models."""
+        """The configured model of an agent of kind "model"; None for other agents, which report their models."""
 
     async def answer(
-        self, session: str, item: int, option: str | None, by: str, *, told: bool = False, given: Given = OVER_THE_API
+        self,
+        session: str,
+        item: int,
+        option: str | None,
+        by: str,
+        *,
+        told: bool = False,
+        given: AnswerContext = OVER_THE_API,
     ) -> str: ...
 
 
 class Commands:
-    """`read` before an event is recorded, `heed` after it; `start` and `stop` with the gateway."""
+    """Parses and executes commands. Call `read` before an event is recorded and `heed` after its commit."""
 
-    def __init__(self, record: Record, places: Places, deeds: Deeds, turns: Turns, said: Callable[[], None]) -> None:
+    def __init__(
+        self, record: Record, places: Places, deeds: CommandActions, turns: Turns, said: Callable[[], None]
+    ) -> None:
         self.record = record
         self.places = places
         self.deeds = deeds
         self.turns = turns
         self.said = said
-        self.may: Callable[[Wanted], str | None] = by_role
+        self.may: Callable[[CommandRequest], str | None] = authorize_by_role
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._again: set[int] = set()
 
@@ -109,10 +118,10 @@ class Commands:
         person: str = "",
         direct: bool = True,
     ) -> law.Message | tuple[str, str]:
-        """A person's text: a message (perhaps with a busy mode), or the name and argument of a command's row.
+        """Parse a person's text: a message (perhaps with a busy mode), or the (name, argument) of a command's row.
 
-        `role`, `person`, `direct`: who they are there, and whether they are alone there; without a role it is that of
-        the source.
+        `role` and `person` identify the sender; without a role, the source's role counts. `direct`: nobody else can
+        write there.
         """
         found = law.read(text)
         if found != law.Message(text) and isinstance(law.read("/" + text.lstrip("/")), law.Mistyped):
@@ -122,12 +131,12 @@ class Commands:
         if isinstance(found, law.Message):
             if found.mode is None:
                 return found
-            name, argument = found.mode, found.text  # said with a command: whoever may not give it may not say it so
+            name, argument = found.mode, found.text  # a message sent with a command needs permission for that command
         else:
             name, argument = found.name, found.argument
         mine, asked = role or await self.deeds.people.role_of(source), name in access.APPROVALS
         named = await self.deeds.people.approvals(keys) if asked else frozenset[str]()
-        refusal = self.may(Wanted(name, argument, sender, source, tuple(keys), mine, person, direct, named))
+        refusal = self.may(CommandRequest(name, argument, sender, source, tuple(keys), mine, person, direct, named))
         if refusal is not None:
             self.deeds.people.not_allowed(source, "approval" if asked else "command")
             return REFUSED, refusal
@@ -138,12 +147,12 @@ class Commands:
     # ------------------------------------------------------------ doing
 
     async def start(self) -> None:
-        """What a gateway that ended had heard and not done. Before any turn is begun."""
+        """Execute the commands that an earlier gateway accepted and did not finish. Call it before any turn begins."""
         for session in await self.record.read(rows.left):
             await self._serve(session)
 
     def heed(self, session: int) -> None:
-        """A command was recorded there."""
+        """Execute the recorded commands of this session soon."""
         if session in self._tasks:
             self._again.add(session)
             return
@@ -151,7 +160,7 @@ class Commands:
         self._tasks[session] = task
 
     async def stop(self) -> None:
-        """What is not done is done by the next gateway."""
+        """Stop executing. The next gateway executes the commands that are left."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -196,25 +205,25 @@ class Commands:
         waiting, _, stopped = one.result.partition(" ")
         ran = " The turn that ran is stopped." if stopped else ""
         told = "A new chapter begins here: the agent knows nothing of what was said before."
-        return told + ran + _waiting(int(waiting))
+        return told + ran + _describe_waiting(int(waiting))
 
     async def _stop(self, one: Row) -> str:
-        """The turn that ran, or was about to, when this was said; never a later one."""
+        """Stop the turn that ran, or was about to run, when the command was accepted; never a later one."""
         by = Stop(_who(one), one.seq)
         if await self.record.write(sessions.stop_left, one.session, self.deeds.name, by.words, one.seq):
             self.turns.wake(one.session)
             return "The turn that ran is stopped."
-        turn, waiting = await self.record.read(rows.to_stop, one.session, one.event)
+        turn, waiting = await self.record.read(rows.find_turn_to_stop, one.session, one.event)
         if turn is None or not await self.turns.cancel(one.session, by, turn or None):
             return "Nothing runs here."
-        return "The turn that runs is being stopped." + _waiting(waiting)
+        return "The turn that runs is being stopped." + _describe_waiting(waiting)
 
     async def _status(self, one: Row) -> str:
         now = await self.record.read(rows.standing, one.session)
         return status(now, self.deeds.fixed_model(now.row.agent))
 
     async def _history(self, one: Row) -> str:
-        most = min(int(one.argument or HISTORY), HISTORY_MOST)
+        most = min(int(one.argument or DEFAULT_HISTORY_LINES), MAX_HISTORY_LINES)
         return history(await self.record.read(rows.lines, one.session, most) if most else [])
 
     async def _help(self, one: Row) -> str:
@@ -256,11 +265,11 @@ class Commands:
         return f"The {kind} is {wanted} now."
 
     async def _decide(self, one: Row) -> str:
-        """The request that this named when it was heard is allowed or denied, by a person who may (Law 13)."""
+        """Answer the request that the command meant when it was accepted (Law 13). The sender is authorized already."""
         choice = rows.choice(one.result)
         if choice.item is None:
             return choice.said
-        given = Given(choice.face, one.event, choice.seen)
+        given = AnswerContext(choice.face, one.event, choice.seen)
         status = await self.deeds.answer(one.key, choice.item, choice.option, _who(one), told=True, given=given)
         if status == "answered":
             return choice.said
@@ -296,18 +305,18 @@ _DO: dict[str, Callable[[Commands, Row], Awaitable[str]]] = {
 }
 
 
-def by_role(wanted: Wanted) -> str | None:
-    """Who may, by their role (`semel.law.access`). None: yes; else why not, for the person."""
+def authorize_by_role(wanted: CommandRequest) -> str | None:
+    """Authorize a command by the sender's role (`semel.law.access`). Returns the refusal for the person, or None."""
     if wanted.name not in access.APPROVALS:
         may = wanted.name in access.ROLES[wanted.role].commands
         return None if may else f"/{wanted.name} is not for guests; /help lists what you can do here."
     if access.approves(wanted.role, wanted.person, wanted.direct, wanted.approvals):
         return None
-    return f"/{wanted.name}: {access.who_approves(wanted.role, wanted.approvals)}"
+    return f"/{wanted.name}: {access.explain_denied_approval(wanted.role, wanted.approvals)}"
 
 
 def _fixed(agent: str, kind: str, model: str) -> str:
-    """Why nothing can be chosen of an agent of kind "model"."""
+    """The reply to /model or /mode for an agent of kind "model", whose model is fixed by the configuration."""
     if kind == "mode":
         return f"The agent {agent} has no modes."
     remedy = f"change `model` in [agents.{agent}], and start the gateway again"
@@ -318,7 +327,7 @@ def _who(one: Row) -> str:
     return str(one.sender or "a person")
 
 
-def _waiting(many: int) -> str:
+def _describe_waiting(many: int) -> str:
     if not many:
         return ""
     return f" {many} message{'s' if many > 1 else ''} that waited {'are' if many > 1 else 'is'} taken next."

@@ -1,4 +1,8 @@
-"""Hearing: what comes in is checked, addressed, committed, and only then acknowledged (Laws 1, 2)."""
+"""The inbox: validate an event, resolve its sessions, commit it, and trigger what follows (Laws 1, 2).
+
+Every event passes through `Inbox.hear` or, for chat channels, `channel_inbox`. The caller acknowledges the event to its
+source only after the call returns, that is, after the commit.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +21,33 @@ from semel.law.commands import Message
 from semel.law.wake import Pause
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import hear as rows
-from semel.text.wellformed import NAME, one_line, scrub
+from semel.text.wellformed import MAX_NAME_CHARS, one_line, scrub
 
 KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 TEXT_LIMIT = 1_000_000  # characters of one event
-NOT_TOLD = (rows.PEOPLES - {"message"}) | {command_rows.KIND}  # kinds that are made of what people did, never reported
-OURS = frozenset({"address", "from", "group", "mentioned", "of", "title", "at", "platform"})  # incoming.py tells these
+RESERVED_KINDS = (rows.PERSON_KINDS - {"message"}) | {
+    command_rows.KIND
+}  # kinds for what people do; callers cannot report them
+RESERVED_FIELDS = frozenset(
+    {"address", "from", "group", "mentioned", "of", "title", "at", "platform"}
+)  # set by channel_inbox.py
 _AT_ONCE = rows.Addressed(0, None)
 
 
-class Heeds(Protocol):
-    """What the inbox needs of those who make turns of what was heard."""
+class TurnDispatcher(Protocol):
+    """The scheduler of turns, as the inbox uses it (implemented by `Turns`)."""
 
     def heed(self, heard: rows.Addressed) -> None:
-        """This became of an event in one session: wake it, steer or interrupt its turn, or nothing."""
+        """Act on an event's outcome in one session: wake it, steer or interrupt its turn, or do nothing."""
 
     def steers(self, key: str) -> bool:
-        """Whether the session's running turn is one that a message can join now."""
+        """Whether a message can join (steer) the session's running turn now."""
 
 
 class Inbox:
-    """The one door in. `turns` is told of each session that has something to do."""
+    """Accepts events, and tells `turns` and `commands` what to do about each of them."""
 
-    def __init__(self, record: Record, settings: GatewaySettings, turns: Heeds, commands: Commands) -> None:
+    def __init__(self, record: Record, settings: GatewaySettings, turns: TurnDispatcher, commands: Commands) -> None:
         self.record = record
         self.settings = settings
         self.turns = turns
@@ -63,11 +71,11 @@ class Inbox:
         scope: Sequence[str] | None = None,
         seen: int | None = None,
     ) -> Heard:
-        """One event for one or more sessions. Raises BadRequest; returns after the commit.
+        """Accept one event for one or more sessions and return after the commit. Raises BadRequest.
 
-        `scope`: the patterns by which somebody reports there who is not the owner; a session that they make speaks
-        only where they may choose that it does (`identity.Grant`). None: the owner.
-        `seen`: the rev of the session's view that its writer had before them.
+        `scope`: the patterns of session keys granted to a caller who is not the owner (None: the owner). They also
+        limit the home of a session that the event creates (`identity.Grant`).
+        `seen`: the rev of the session's view that the writer saw.
         """
         keys = [session] if isinstance(session, str) else list(session)
         if not keys:
@@ -76,7 +84,7 @@ class Inbox:
             raise BadRequest(
                 f"kind: {kind[:80]!r} should be 1 to 64 lower-case letters, digits and ._-, like exec.finished"
             )
-        if kind in NOT_TOLD:
+        if kind in RESERVED_KINDS:
             raise BadRequest(f"kind: {kind!r} is the kind of what people do; choose another one for an event")
         if busy is not None and busy not in MODES:
             raise BadRequest(f"busy: {str(busy)[:80]!r} is not one of {', '.join(MODES)}")
@@ -87,7 +95,7 @@ class Inbox:
         except RecursionError:
             raise BadRequest("data: it is nested too deeply; flatten it") from None
         told = {"kind": kind, "text": text, "sender": sender, "data": dict(data or {}), "session": keys}
-        fields = {**(data or {}), **told}  # what is ours keeps its name: data cannot stand in for the text
+        fields = {**(data or {}), **told}  # our fields win: `data` cannot replace the text
         try:
             if key is not None:
                 identity.check_event_key(key)
@@ -96,24 +104,24 @@ class Inbox:
             digest = identity.digest({name: fields.get(name) for name in stable})
         except ValueError as bad:
             raise BadRequest(str(bad)) from None
-        sender = one_line(sender, NAME) or None if sender is not None else None
+        sender = one_line(sender, MAX_NAME_CHARS) or None if sender is not None else None
         command = None
-        if kind == "message" and not automatic and text.startswith("/"):  # a command is something that a person says
+        if kind == "message" and not automatic and text.startswith("/"):  # only people give commands
             said = await self.commands.read(text, sender, source, keys)
             if isinstance(said, Message):
                 text, busy = said.text, said.mode or busy  # type: ignore[assignment]
             else:
                 kind, command = command_rows.KIND, said
-        if kind in rows.PEOPLES:
-            data = _found_out(data, await self.commands.deeds.people.role_of(source))
+        if kind in rows.PERSON_KINDS:
+            data = _move_reserved_fields(data, await self.commands.deeds.people.role_of(source))
         event = rows.Event(
             source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more=_more(data),
             wakes=wakes, busy=busy, automatic=automatic, command=command, seen=seen,
         )  # fmt: skip
         try:
             done = await self.record.write(rows.hear, event, targets, cursor)
-        except rows.NotMade as no:
-            raise BadRequest(_whose(no.key)) from None
+        except rows.SessionMissing as no:
+            raise BadRequest(_describe_reserved_session(no.key)) from None
         for one in done.addressed:
             self.turns.heed(one)
             if one.command:
@@ -125,7 +133,7 @@ class Inbox:
         )  # fmt: skip
 
     def target(self, key: str, grant: identity.Grant | None = None) -> rows.To:
-        """The agent and home that a session of this key has, or will have if whoever has that grant makes it."""
+        """The agent, home and wake policy of the session with this key, or that a new one gets from this `grant`."""
         s = self.settings
         route = self._route(key, grant)
         own = s.session(key)
@@ -138,19 +146,19 @@ class Inbox:
         return identity.route(key, list(s.agents), s.channels, s.default_agent, grant)
 
     def _is_place(self, key: str) -> bool:
-        """Whether a channel itself would make this session: with another home, nobody there would ever be answered."""
+        """Whether this is the session key of a room on a channel. With another home, nobody there would be answered."""
         first, _, rest = key.partition(":")
         own = self.settings.channels.get(rest.partition(":")[0])
         return own is not None and first == (own.agent or self.settings.default_agent)
 
 
 def _channel(source: str) -> str:
-    """The channel whose account a source is; "": it is none."""
+    """The channel name of a source `channel:NAME`; "" for other sources."""
     kind, _, name = source.partition(":")
     return name if kind == "channel" else ""
 
 
-def _whose(key: str) -> str:
+def _describe_reserved_session(key: str) -> str:
     first, channel, _ = key.split(":", 2)
     return (
         f"session: {key!r} is the session of a place on the channel {channel!r}, and nobody has spoken there yet. "
@@ -158,10 +166,10 @@ def _whose(key: str) -> str:
     )
 
 
-def _found_out(data: Mapping[str, Any] | None, role: str) -> dict[str, Any]:
-    """What a caller tells beside a person's words does not stand in for what we know of who said them, and where."""
-    told = {name: value for name, value in (data or {}).items() if name not in OURS}
-    given = {name: value for name, value in (data or {}).items() if name in OURS}
+def _move_reserved_fields(data: Mapping[str, Any] | None, role: str) -> dict[str, Any]:
+    """Move reserved fields of a caller's `data` under "given", so that they cannot forge who spoke and where."""
+    told = {name: value for name, value in (data or {}).items() if name not in RESERVED_FIELDS}
+    given = {name: value for name, value in (data or {}).items() if name in RESERVED_FIELDS}
     return told | ({"given": given} if given else {}) | ({"from": {"role": role}} if role != "owner" else {})
 
 

@@ -1,4 +1,4 @@
-"""The modes and models an agent told of, in the forms that agents tell them in."""
+"""Read the modes and models that an agent reported, in the formats that agents use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 def choices(about: Json, kind: str) -> tuple[str | None, dict[str, str]]:
-    """(the current id, name by id) of the modes or models an agent told of.
+    """(current id, {id: name}) of the modes or models that an agent reported.
 
     Formats: ACP session modes and models (`availableModes`, `availableModels`), and config options (`options`).
     """
@@ -24,7 +24,7 @@ def choices(about: Json, kind: str) -> tuple[str | None, dict[str, str]]:
 
 
 def named(wanted: str, offered: dict[str, str]) -> str | None:
-    """An id, or what it is called, letter case aside."""
+    """The id that a person means by an id or name, ignoring case; None if there is none, or more than one."""
     if wanted in offered:
         return wanted
     same = [id for id, name in offered.items() if wanted.casefold() in (id.casefold(), name.casefold())]

@@ -1,4 +1,4 @@
-"""Received files: into the store before their message is heard, and out of it again if it never is."""
+"""Store received files before their message is put, and release them if the message never is."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from semel.ledger.storage.errors import LedgerError
 
 log = structlog.get_logger("semel.channels")
 
-PIECE = 1 << 20  # bytes that are written at once
+WRITE_BYTES = 1 << 20  # bytes per write
 
 
-class Receiving:
-    """One channel's received files. What was kept is held until its message was put, or its channel's run ended."""
+class ReceivedFiles:
+    """The received files of one channel. A stored file is held until its message is put or the channel's run ends."""
 
     def __init__(self, record: Record, blobs: Path, copies: Copies, gone: Callable[[], None]) -> None:
         self.record = record
         self.blobs = blobs
         self.copies = copies
-        self.gone = gone  # called where a file may have lost the last that held it
+        self.gone = gone  # called when a file may have become unused
         self._kept: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Receiving {self._kept.total()} files waiting>"
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int) -> Kept:
-        """See `ports.Inbox.keep`. Raises StoreFailed or LedgerError, too: then nothing was kept."""
+        """See `ports.Inbox.keep`. Also raises StoreFailed or LedgerError; then nothing was kept."""
         draft = await asyncio.to_thread(files.Draft, self.blobs)
         try:
             await self._write(draft, name, content, limit)
             id = await asyncio.to_thread(draft.finish)
             kept = Kept(id, draft.size, plain_name(name), plain_mime(mime))
-            # From here on no file of equal content is removed. Before, while it comes, that would last too long.
+            # From here on no file of equal content is removed. The download is not covered: it may take too long.
             with self.copies:
-                # The row comes first: a gateway that dies before the file has its name leaves a row to clean up after,
-                # and one that dies before the row leaves a draft. Nothing is left that nobody knows of.
+                # The row is written before the rename. A crash in between leaves a row, which is cleaned up; a crash
+                # before the row leaves a draft, which the next start removes. No blob is left without a row.
                 await self.record.write(rows.keep, id, kept.size, kept.name, kept.mime)
                 self._kept[id] += 1
                 self.copies.kept[id] += 1
@@ -59,20 +59,20 @@ class Receiving:
             held += piece
             if draft.size + len(held) > limit:
                 raise TooLarge(f"{plain_name(name)} is larger than {limit:,} bytes")
-            if len(held) >= PIECE:
+            if len(held) >= WRITE_BYTES:
                 await asyncio.to_thread(draft.write, bytes(held))
                 held.clear()
         await asyncio.to_thread(draft.write, bytes(held))
 
     def put(self, ids: Collection[str]) -> None:
-        """Their message was put, or refused."""
+        """Release the files of a message that was put or refused."""
         for id in ids:
             if self._kept[id] > 0:
                 self._kept[id] -= 1
                 self._release(id, 1)
 
     async def end(self) -> None:
-        """The channel's run is over: what it kept and did not put goes."""
+        """Release the files that the channel kept and did not put. Called when its run is over."""
         left, self._kept = +self._kept, Counter()
         for id, times in left.items():
             self._release(id, times)

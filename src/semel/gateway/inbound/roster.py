@@ -1,4 +1,4 @@
-"""What the owner does about people: see who is known and who was refused, add, remove, and have a code made."""
+"""The owner's operations on people: list known and refused senders, add and remove accounts, create pairing codes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from semel.ledger import people as rows
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 ACCOUNT_LENGTH = 500  # characters of a platform's id
-LAST_CODES = 20
+MAX_LISTED_CODES = 20
 
 Json = dict[str, Any]
 
 
 class Roster:
-    """The half of `People` that the owner's faces call. Raises BadRequest, NotFound and Conflict."""
+    """The part of `People` that the CLI and the HTTP API call. Raises BadRequest, NotFound and Conflict."""
 
     record: Record
     settings: GatewaySettings
@@ -39,7 +39,7 @@ class Roster:
     def everybody(self) -> list[Json]:
         """Each person: {"name", "role", "accounts": [{"account", "origin"}]}, by name.
 
-        `origin`: where it is known from: "config", "added" or "paired".
+        `origin`: how the account became known: "config", "added" or "paired".
         """
         people: dict[str, Json] = {
             one.name: {"name": one.name, "role": one.role, "accounts": []} for one in self.settings.people.values()
@@ -50,7 +50,7 @@ class Roster:
         return [people[name] for name in sorted(people)]
 
     def refused(self) -> Json:
-        """{"strangers": the latest, newest first, "refused": how often, by channel and reason}. Times are ms."""
+        """{"strangers": the latest refused senders, newest first; "refused": counts by channel and reason}. In ms."""
         latest = [
             {
                 "account": f"{one.channel}:{one.id}", "channel": one.channel, "id": one.id, "name": one.name,
@@ -65,7 +65,7 @@ class Roster:
         }
 
     async def add(self, account: str, name: str | None = None, role: str | None = None) -> Json:
-        """An account is known from now on. Without a name it is that of the stranger who was refused, or of the id."""
+        """Add or change an account. Without a name, use that of the refused sender, or else the id."""
         channel, _, id = account.partition(":")
         self._check_channel(channel)
         if not id or len(id) > ACCOUNT_LENGTH:
@@ -82,10 +82,10 @@ class Roster:
 
     def _called(self, channel: str, id: str) -> str:
         met = next((one.name for one in self.strangers.latest() if (one.channel, one.id) == (channel, id)), "")
-        return law.free_name(met or id, self._taken())
+        return law.make_unique_name(met or id, self._taken())
 
     async def remove(self, account: str) -> None:
-        """An account is known no more: whoever writes from it is a stranger."""
+        """Remove an account; its messages are then those of a stranger."""
         channel, _, id = account.partition(":")
         try:
             left = await self.record.write(rows.remove, channel, id)
@@ -99,9 +99,9 @@ class Roster:
         self._learn(left)
 
     async def pair(self, channel: str, name: str | None = None, role: str | None = None) -> Json:
-        """A new code, shown here and never again: {"code", "channel", "name", "role", "expires" (ms)}.
+        """Create a pairing code, which is shown only here: {"code", "channel", "name", "role", "expires" (ms)}.
 
-        Without a name, whoever uses it is called as they call themselves.
+        Without a name, the person who uses it is named as on the platform.
         """
         self._check_channel(channel)
         told = self._role(name, role) if name is not None else self._checked(role or "member")
@@ -112,7 +112,7 @@ class Roster:
         }  # fmt: skip
 
     async def pairings(self) -> list[Json]:
-        """The newest codes and what became of each: open, used, expired or void; never the code itself."""
+        """The newest codes with their state (open, used, expired or void), without the codes themselves."""
         now = self.clock.now()
         return [
             {
@@ -121,7 +121,7 @@ class Roster:
                 "state": "expired" if row.state == "open" and row.expires <= now else row.state,
                 "account": f"{row.channel}:{row.account}" if row.account is not None else None,
             }
-            for row in await self.record.read(rows.pairings, LAST_CODES)
+            for row in await self.record.read(rows.pairings, MAX_LISTED_CODES)
         ]  # fmt: skip
 
     # ------------------------------------------------------------ what is asked for
@@ -142,7 +142,7 @@ class Roster:
             raise BadRequest(f"channel: {channel!r} has no people of its own; whoever knows its secret may speak")
 
     def _role(self, name: str, role: str | None) -> law.Role:
-        """The role a person of that name gets: that of their other accounts, or the one that was asked for."""
+        """The role for an account of that person: the requested one, else that of their other accounts, else member."""
         if not NAME.fullmatch(name) or name in law.ROLES:
             raise BadRequest(f"name: {name[:80]!r} should be letters, digits, - and _, and not the name of a role")
         listed = self.settings.people.get(name)

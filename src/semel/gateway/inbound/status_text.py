@@ -1,4 +1,4 @@
-"""A session at a glance and its last messages, as text: `/status` and `/history`."""
+"""The text replies to `/status` and `/history`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "
 
 
 def status(now: Standing, model: str | None = None) -> str:
-    """What a person asks for with `/status`. `model`: the agent's, where its configuration says it."""
+    """The reply to `/status`. `model`: the agent's model if its configuration fixes it."""
     row, last = now.row, now.last
     state = "a turn runs" if row.turn is not None else "something waits" if row.wake_at is not None else "idle"
     lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
@@ -36,7 +36,7 @@ def status(now: Standing, model: str | None = None) -> str:
 
 
 def history(rows: Sequence[Row]) -> str:
-    """The last messages, a line each; long ones are cut, and say so."""
+    """The reply to `/history`: the last messages, one per line; long ones are shortened visibly."""
     if not rows:
         return "Nothing was said in this chapter yet."
     return "\n".join(f"{_who(row)}: {shorten_to_line(row.text, MESSAGE_CHARS)}" for row in rows)

@@ -1,6 +1,7 @@
-"""Who was refused: counted, and the latest of them remembered, so that the owner can let them in.
+"""Refused senders: counts by reason, and the latest senders of each channel, so that the owner can add them.
 
-Never a row, never their words (docs/laws.md): however many come, the ledger and the memory stay as they are.
+Kept in memory only, bounded, and without the refused text: a flood of strangers must not fill the ledger or the memory
+(docs/laws.md).
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from dataclasses import dataclass
 
 from semel.gateway.ports import Person
 
-LATEST = 50  # of each channel
-LONGEST = 500  # characters of an id or a name that are kept
+MAX_SENDERS = 50  # senders remembered per channel
+MAX_FIELD_CHARS = 500  # characters of an id or a name that are kept
 
 
 @dataclass
 class Stranger:
-    """Somebody who may not speak. Times are milliseconds since the epoch."""
+    """A sender who may not speak. `first` and `last` are milliseconds since the epoch."""
 
     channel: str
     id: str
@@ -27,7 +28,7 @@ class Stranger:
 
 
 class Strangers:
-    """The refusals of this run of the gateway."""
+    """Refusals since the gateway started."""
 
     def __init__(self) -> None:
         self.refused: Counter[tuple[str, str]] = Counter()  # by channel and reason
@@ -37,28 +38,28 @@ class Strangers:
         return f"<Strangers {self.refused.total()} refusals>"
 
     def count(self, channel: str, reason: str) -> None:
-        """Something was refused."""
+        """Count one refusal."""
         self.refused[channel, reason] += 1
 
     def met(self, channel: str, who: Person, now: int) -> None:
-        """This one is not known."""
+        """Remember an unknown sender who was refused."""
         here = self._latest.setdefault(channel, OrderedDict())
-        id = who.id[:LONGEST]
+        id = who.id[:MAX_FIELD_CHARS]
         known = here.get(id)
         if known is None:
-            here[id] = Stranger(channel, id, who.name[:LONGEST], now, now)
+            here[id] = Stranger(channel, id, who.name[:MAX_FIELD_CHARS], now, now)
         else:
-            known.name, known.last, known.times = who.name[:LONGEST], now, known.times + 1
+            known.name, known.last, known.times = who.name[:MAX_FIELD_CHARS], now, known.times + 1
             here.move_to_end(id)
-        if len(here) > LATEST:
+        if len(here) > MAX_SENDERS:
             here.popitem(last=False)
 
     def forget(self, channel: str, id: str) -> None:
-        """They are known now."""
+        """Forget a sender, who is known now."""
         if channel in self._latest:
             self._latest[channel].pop(id, None)
 
     def latest(self) -> list[Stranger]:
-        """Newest first."""
+        """The remembered senders, newest first."""
         everybody = [one for here in self._latest.values() for one in reversed(here.values())]
         return sorted(everybody, key=lambda one: -one.last)

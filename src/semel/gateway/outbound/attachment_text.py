@@ -1,7 +1,7 @@
-"""What an agent hands over beside its text (images, audio, resources), told in words where it cannot be shown or sent.
+"""Describe in words the attachments of an agent (images, audio, resources) that cannot be shown or sent.
 
-What could not be stored: its person reads what it was, and why; the agent reads how it can send it as a file. What a
-chat cannot take, and what is only a link, is told there in one line.
+If an attachment could not be stored, a notice tells the person what it was and why, and the agent how to send it as a
+file. A file that a chat cannot take, and a mere link, are described in the chat in one line.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from semel.gateway.files import FILE_LIMIT
+from semel.gateway.files import MAX_FILE_BYTES
 from semel.text.wellformed import one_line
 
-MAX_TOLD = 5
-MAX_WORDS = 120  # characters of a name, an address or a type
+MAX_LISTED = 5
+MAX_WORDS = 120  # characters shown of a name, an address or a type
 
 _NAMES = {"image": "an image", "audio": "a sound", "resource": "a document", "resource_link": "a link to a document"}
 
 
 def describe_attachments(attached: Sequence[Mapping[str, Any]]) -> str:
-    """A notice for the person and for the agent."""
-    told = [_describe(each) for each in attached[:MAX_TOLD]]
+    """The notice about attachments that could not be stored, for the person and the agent."""
+    told = [_describe(each) for each in attached[:MAX_LISTED]]
     if more := len(attached) - len(told):
         told.append(f"{more} more")
     return (
         f"The agent handed over {', '.join(told)} beside its text, which cannot be shown here. "
-        f"With the tool send_file it can send a file of up to {FILE_LIMIT >> 20} MiB."
+        f"With the tool send_file it can send a file of up to {MAX_FILE_BYTES >> 20} MiB."
     )
 
 
@@ -40,8 +40,8 @@ def _describe(attached: Mapping[str, Any]) -> str:
     return f"{known} ({', '.join(about)})" if about else known
 
 
-def tell_file(file: Mapping[str, Any], why: str = "") -> str:
-    """A file in one line, for a chat that is not sent it. `why`: it cannot be."""
+def describe_file(file: Mapping[str, Any], why: str = "") -> str:
+    """Describe a file in one line, for a chat that does not get the file itself. `why`: the reason."""
     about = [str(file["mime"])] + ([_size(int(file["size"]))] if file.get("size") else [])
     told = f"{one_line(str(file['name']), MAX_WORDS)} ({', '.join(about)})"
     if file.get("id") is None:

@@ -1,7 +1,7 @@
-"""One attempt to send a part, and one look for it: bounded, and with an outcome whatever the channel does.
+"""Make one attempt to send a part, or one look-up of it: time-limited, and always with an outcome.
 
-The outcome is a receipt, not sent (provably), refused, or silence. Anything a channel raises that it did not
-promise to raise counts as silence: bytes may have left.
+The outcome of an attempt is a receipt, "not sent" (provably), "refused", or "silence" (unknown). An unexpected error of
+the channel counts as silence, because bytes may have left.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from semel.gateway.clock import Clock
 from semel.gateway.ports import Answers, Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
 from semel.ledger.delivery.outgoing import Departure, Outcome
 
-SINCE_MARGIN = 60.0
-"""Seconds before the first attempt from which a platform is asked: its clock is not ours."""
-LONGEST = 30 * 86400.0
-"""Seconds: no platform is believed that asks for a longer wait."""
+CLOCK_MARGIN_S = 60.0
+"""A look-up starts this many seconds before the first attempt, because the platform's clock may differ from ours."""
+MAX_RETRY_AFTER_S = 30 * 86400.0
+"""Longest wait in seconds that is accepted from a platform."""
 
 _log = logging.getLogger("semel.outbox")
 _strays: set[asyncio.Future[Any]] = set()
@@ -31,7 +31,7 @@ class _NoAnswer(Exception):
 
 
 def make_op(departure: Departure, files: Path | None = None) -> Op:
-    """What the channel is given. A file that the row names by its id in the store lies in `files`."""
+    """The `Op` of a departure. A file named by its blob id is resolved in the directory `files`."""
     op = departure.op
     file = Path(op["file"]) if op.get("file") else None
     if file is not None and files is not None:
@@ -53,8 +53,8 @@ def make_op(departure: Departure, files: Path | None = None) -> Op:
     )
 
 
-def cannot(caps: Caps, op: Op) -> str | None:
-    """Why this channel cannot even try."""
+def find_unsupported(caps: Caps, op: Op) -> str | None:
+    """Why the channel does not support this operation; None if it does."""
     if op.kind == "edit" and not caps.edits:
         return "this channel cannot edit messages"
     if op.kind == "delete" and not caps.deletes:
@@ -69,46 +69,49 @@ def cannot(caps: Caps, op: Op) -> str | None:
 
 
 async def send(channel: Channel, op: Op, clock: Clock, halt: asyncio.Event, timeout: float | None = None) -> Outcome:
-    """Exactly one attempt, of `timeout` seconds; without one, of what the channel says."""
-    if why := cannot(channel.caps, op):
+    """Make exactly one attempt, of at most `timeout` seconds (default: the channel's `caps.timeout`)."""
+    if why := find_unsupported(channel.caps, op):
         return Outcome("refused", why=why)
     try:
         receipt = await _bounded(channel.send(op), timeout or channel.caps.timeout, clock, halt)
         return Outcome("receipt", receipt=receipt.id)
     except NotSent as no:
-        return Outcome("not sent", why=_said(no), retry_after=_wait(no.retry_after))
+        return Outcome("not sent", why=_describe_error(no), retry_after=_wait(no.retry_after))
     except Rejected as no:
-        return Outcome("refused", why=_said(no))
+        return Outcome("refused", why=_describe_error(no))
     except (Unknown, _NoAnswer) as lost:
-        return Outcome("silence", why=_said(lost))
+        return Outcome("silence", why=_describe_error(lost))
     except Exception as fault:
         _log.exception("channel %s failed while sending %s", channel.name, op.key)
-        return Outcome("silence", why=f"the channel failed: {_said(fault)}")
+        return Outcome("silence", why=f"the channel failed: {_describe_error(fault)}")
 
 
 async def look(channel: Channel, op: Op, first: int, clock: Clock, halt: asyncio.Event) -> Outcome:
-    """Ask the platform for a part that may have arrived. `first`: ms, its first attempt."""
-    since = first / 1000 - SINCE_MARGIN
+    """Look up a part that may have arrived. `first`: the time of its first attempt, in ms."""
+    since = first / 1000 - CLOCK_MARGIN_S
     try:
         receipt = await _bounded(channel.find(op, since), channel.caps.timeout, clock, halt)
     except (Rejected, NotImplementedError) as no:
-        return Outcome("hold", why=f"the platform cannot say whether it arrived: {_said(no)}")
+        return Outcome("hold", why=f"the platform cannot say whether it arrived: {_describe_error(no)}")
     except (NotSent, Unknown, _NoAnswer) as lost:
-        return Outcome("cannot tell", why=_said(lost))
+        return Outcome("cannot tell", why=_describe_error(lost))
     except Exception as fault:
         _log.exception("channel %s failed while looking for %s", channel.name, op.key)
-        return Outcome("cannot tell", why=f"the channel failed: {_said(fault)}")
+        return Outcome("cannot tell", why=f"the channel failed: {_describe_error(fault)}")
     return Outcome("found", receipt=receipt.id) if receipt else Outcome("absent")
 
 
 async def _bounded(work: Coroutine[Any, Any, Receipt | Any], timeout: float, clock: Clock, halt: asyncio.Event) -> Any:
-    """Its result, or _NoAnswer. A channel that does not even react to being cancelled is left behind."""
+    """The result of `work`; raises _NoAnswer after `timeout`, or once `halt` is set.
+
+    The task is cancelled but not awaited, so that a channel which ignores cancellation blocks nobody.
+    """
     task = asyncio.ensure_future(work)
     timer = asyncio.ensure_future(clock.sleep(timeout))
     halted = asyncio.ensure_future(halt.wait())
     try:
         await asyncio.wait({task, timer, halted}, return_when=asyncio.FIRST_COMPLETED)
-        if task.cancelled():  # by nobody here
+        if task.cancelled():  # the channel cancelled itself
             raise _NoAnswer("the channel gave up without saying why")
         if task.done():
             return task.result()
@@ -129,14 +132,14 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 
 def _wait(seconds: float | None) -> int | None:
-    """What a platform asks for, in ms; None: nothing, or no time that anybody could wait."""
+    """The platform's retry delay in ms, capped; None if it gave none, or no finite number."""
     if not isinstance(seconds, int | float) or not math.isfinite(seconds):
         return None
-    return round(min(max(0.0, seconds), LONGEST) * 1000)
+    return round(min(max(0.0, seconds), MAX_RETRY_AFTER_S) * 1000)
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     try:
         return str(error) or type(error).__name__
-    except Exception:  # an error of a channel from elsewhere that cannot even be shown
+    except Exception:  # a third-party exception whose `__str__` fails
         return type(error).__name__

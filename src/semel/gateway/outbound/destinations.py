@@ -1,4 +1,8 @@
-"""Where a session may speak, and in which parts a text leaves for there."""
+"""Resolve destinations, and split texts and files into the parts that leave for them (legs).
+
+A session may address its home and the named destinations that `DestinationSettings.allow` grants it. Only destinations
+on a channel have legs; at a page or a terminal, the committed transcript is the delivery.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.gateway.outbound.attachment_text import tell_file
+from semel.gateway.outbound.attachment_text import describe_file
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.ledger.delivery.cutting import Leg
@@ -17,13 +21,13 @@ __all__ = ["HOME", "Place", "Places", "can_stream"]
 
 
 def can_stream(caps: Caps) -> bool:
-    """Whether a message there can be reserved, filled, and removed where it stays empty."""
+    """Whether the channel can post a placeholder, fill it by edits, and delete it if it stays empty."""
     return caps.edits and caps.deletes
 
 
 @dataclass(frozen=True)
 class Place:
-    """A resolved destination. `dest` None: it could not be resolved, and `problem` says why."""
+    """A resolved destination. If `dest` is None it could not be resolved, and `problem` says why."""
 
     dest: str | None
     home: bool = False
@@ -31,7 +35,7 @@ class Place:
 
 
 class Places:
-    """Destinations by name, and the channels they lead to."""
+    """Resolves destination names, and knows what each destination's channel can do."""
 
     def __init__(
         self,
@@ -44,18 +48,18 @@ class Places:
         self.channels = channels
 
     def names(self, session: str) -> tuple[str, ...]:
-        """The names this session may write, beside its home."""
+        """The destination names that this session may write, without 'home'."""
         return tuple(n for n, d in self.destinations.items() if d.allows(session))
 
     def called(self, session: str, home: str | None) -> dict[str, str]:
-        """What a session may write, by resolved destination; the first name is the one told."""
+        """The names a session may write, by resolved destination. Of several names the first is used."""
         here = {home or f"session:{session}": HOME}
         for name in self.names(session):
             here.setdefault(self.destinations[name].resolved, name)
         return here
 
     def resolve(self, session: str, home: str | None, to: str | None) -> Place:
-        """What `to` means in this session. None, '' and 'home' are its home."""
+        """Resolve the destination `to` in this session. None, '' and 'home' mean its home."""
         wanted = (to or HOME).strip() or HOME
         if home is not None and wanted == home:
             return Place(home, True)
@@ -69,7 +73,7 @@ class Places:
 
     @staticmethod
     def at(dest: str | None, home: str | None) -> Place:
-        """A destination that was resolved before."""
+        """The place of an already resolved destination."""
         if dest is None:
             return Place(None, problem="it reached nobody, so nothing can follow it there")
         return Place(dest, dest == home)
@@ -82,39 +86,39 @@ class Places:
         return f"this session has no home; {self._reachable(session, None)}"
 
     def outgoing(self, dest: str) -> bool:
-        """Whether something must leave for there. A page or terminal has no outgoing leg: the commit delivers."""
+        """Whether the destination is on a channel, so that parts are sent. At a page the commit delivers."""
         return dest.partition(":")[0] in self.channels
 
     def narrates_all(self, dest: str) -> bool:
-        """Whether every block is delivered there, or only the closing text."""
+        """Whether every block is delivered to this destination, instead of only the closing text."""
         channel = self.settings.get(dest.partition(":")[0])
         return channel is not None and channel.narration == "all"
 
     def streams(self, dest: str) -> bool:
-        """Whether what an agent writes is shown there while it is written: by edits of a message that is reserved."""
+        """Whether text is previewed at this destination while it is written, by editing a placeholder message."""
         name = dest.partition(":")[0]
         own, channel = self.settings.get(name), self.channels.get(name)
         return own is not None and own.stream and channel is not None and can_stream(channel.caps)
 
     def reserving(self, dest: str, session: str) -> Leg:
-        """How the message that is reserved there would leave with its text."""
+        """The leg of the placeholder message for a streamed text."""
         name, _, address = dest.partition(":")
         return Leg(0, 0, name, dest, {"kind": "post", "session": session, "address": address})
 
     def spoken(self, home: str, session: str, text: str) -> tuple[Leg, ...]:
-        """The parts of what a turn says at its home: the first one fills what is reserved, where it streams."""
+        """The legs of a turn's text at its home. If it streams there, the first leg fills the placeholder."""
         return self.legs(home, session, text, {"fill": True} if self.streams(home) else None)
 
     def cut(
         self, dest: str, session: str, text: str, answer: bool, file: Mapping[str, Any] | None = None
     ) -> tuple[Leg, ...]:
-        """The parts a text, or a file, leaves in: what a turn answers at its home, or what is told there beside it."""
+        """The legs of a text or file. `answer`: the text is a turn's answer at its home, not a notice."""
         if file is not None:
             return self.carrying(dest, session, file)
         return self.spoken(dest, session, text) if answer else self.legs(dest, session, text)
 
     def refuses(self, dest: str | None, kind: str) -> str:
-        """Why a destination cannot take a file, an edit or a reaction at all; "": it can, or nothing has to leave."""
+        """Why a destination cannot take a file, an edit or a reaction; "" if it can, or if nothing has to be sent."""
         name = (dest or "").partition(":")[0]
         channel = self.channels.get(name)
         if channel is None:
@@ -128,23 +132,23 @@ class Places:
         return cannot.get(kind) or ""
 
     def file_limit(self, dest: str | None) -> int | None:
-        """How many bytes of one file a destination takes, where it says so."""
+        """The largest file in bytes that a destination takes; None if no limit is known."""
         channel = self.channels.get((dest or "").partition(":")[0])
         return channel.caps.file_limit if channel is not None else None
 
     def carrying(self, dest: str, session: str, file: Mapping[str, Any]) -> tuple[Leg, ...]:
-        """How a file that an agent handed over leaves: as one, or told in words where it cannot be sent."""
+        """The legs of a file: the file itself, or its description in words if it cannot be sent."""
         size, limit = int(file.get("size") or 0), self.file_limit(dest)
         stays = self.refuses(dest, "file") or (
             f"it is larger than {limit:,} bytes, the most that can be sent there" if limit and size > limit else ""
         )
         if file.get("id") is None or stays:
-            return self.legs(dest, session, "", {"text": tell_file(file, stays)})
+            return self.legs(dest, session, "", {"text": describe_file(file, stays)})
         op = {"kind": "file", "file": file["id"], "name": file["name"], "mime": file["mime"]}
         return self.legs(dest, session, "", op)
 
     def changed(self, dest: str, session: str, text: str, parts: Sequence[int]) -> tuple[Leg, ...] | None:
-        """What changes a message that left in `parts`; None: the new text would need more of them, or fewer."""
+        """The legs that edit a message sent as `parts`; None if the new text needs a different number of parts."""
         if not parts or not self.outgoing(dest):
             return ()
         legs = self.legs(dest, session, text)
@@ -156,9 +160,10 @@ class Places:
         )
 
     def legs(self, dest: str, session: str, text: str, op: Mapping[str, Any] | None = None) -> tuple[Leg, ...]:
-        """The parts a text leaves in for a destination; none where there is no outgoing leg.
+        """Split a text into the legs for a destination; () if the destination is not on a channel.
 
-        `op` is what the first part is beside a post of its text: the rest of a file's caption follows as posts.
+        `op` overrides fields of the first leg, for example to send a file with the text as its caption. The rest of a
+        long text follows as posts.
         """
         name, _, address = dest.partition(":")
         channel = self.channels.get(name)

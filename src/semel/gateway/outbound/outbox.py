@@ -1,9 +1,8 @@
-"""The outbox: what was said leaves for its platform (Law 7).
+"""The outbox: sends recorded parts to their platforms (Law 7).
 
-One loop asks the ledger which parts may leave, woken by `kick` and by a timer for the next due time; it never
-polls. Each attempt is a task of its own, bounded by its channel's time-out: a channel that hangs delays only
-its own destinations. What an outcome means is decided in `semel.law.delivery`, and recorded in
-`semel.ledger.delivery.outgoing`.
+One loop asks the ledger which parts may leave. It is woken by `kick` and by a timer for the next due time; it never
+polls. Each attempt is a task of its own with its channel's timeout, so a hanging channel delays only its own
+destinations. `semel.law.delivery` decides what an outcome means; `semel.ledger.delivery.outgoing` records it.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from semel.gateway.clock import Clock, SystemClock
-from semel.gateway.metric import labelled
+from semel.gateway.metric import format_labelled_metric
 from semel.gateway.outbound.attempt import look, make_op, send
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.ports import Caps, Channel
 from semel.law.delivery import Rules
 from semel.ledger.delivery import outgoing
-from semel.ledger.delivery.outgoing import Ask, Departure, Outcome, Round
+from semel.ledger.delivery.outgoing import ChannelCapacity, Departure, Outcome, Round
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
 
 T = TypeVar("T")
-Lost = Literal["silence", "cannot tell"]
-ROOM = 64
-"""Attempts of one channel that may be under way at once."""
-LEDGER_WAIT = (1.0, 30.0)
-"""Seconds between attempts to write to a ledger that cannot be written: the first wait, and the longest."""
+UnknownOutcome = Literal["silence", "cannot tell"]
+MAX_ATTEMPTS_PER_CHANNEL = 64
+"""Most attempts and look-ups of one channel under way at once."""
+LEDGER_RETRY_RANGE_S = (1.0, 30.0)
+"""Seconds between attempts to write to an unwritable ledger (a full disk): the first and the longest delay."""
 
-LAST_WRITES = 5.0
-"""Seconds a stop waits for the last outcomes to be written, after its grace."""
+LAST_WRITES_TIMEOUT_S = 5.0
+"""Seconds that `stop` waits, after its grace, until the last outcomes are written."""
 
 UNRECORDED = "its outcome could not be recorded"
 _ATTEMPTED = frozenset({"receipt", "not sent", "refused", "silence"})
@@ -43,7 +42,7 @@ _log = logging.getLogger("semel.outbox")
 
 
 class Ledger(Protocol):
-    """Where the parts are: a `Store`, or whatever shows its changes to watchers, too."""
+    """The access to the ledger: a `Store`, or a `Record`, which also publishes changes to watchers."""
 
     async def write(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T: ...
 
@@ -51,7 +50,7 @@ class Ledger(Protocol):
 
 
 def rules_of(caps: Caps, resend_unknown: bool = False) -> Rules:
-    """A channel's table of facts, as the law reads it."""
+    """The capabilities of a channel in the form that `semel.law.delivery` uses. Times in ms."""
     return Rules(
         safety=caps.safety.value,
         key_life=round(caps.key_life * 1000),
@@ -62,7 +61,7 @@ def rules_of(caps: Caps, resend_unknown: bool = False) -> Rules:
 
 
 class Outbox:
-    """The worker. `run` it as a task, `kick` it after a commit that added a part or settled one."""
+    """The sending loop. `run` it as a task; `kick` it after each commit that added or settled a part."""
 
     def __init__(
         self,
@@ -72,13 +71,13 @@ class Outbox:
         *,
         resend_unknown: Collection[str] = (),
         files: Path | None = None,
-        room: int = ROOM,
+        room: int = MAX_ATTEMPTS_PER_CHANNEL,
         dice: Callable[[], float] = random.random,
     ) -> None:
-        """`resend_unknown` names channels; `files` is where stored files lie; `dice` spreads the
-        back-offs."""
-        self.outcomes: Counter[tuple[str, str]] = Counter()  # of attempts and look-ups, by channel, since the start
-        self.rejected: Counter[str] = Counter()  # parts that no channel will take, by channel, since the start
+        """`resend_unknown`: names of channels; `files`: the directory of stored files; `room`: attempts per channel;
+        `dice`: random numbers in [0, 1) for the jitter of the backoff."""
+        self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
+        self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
         self._ledger = ledger
         self._channels = dict(channels)
         self._rules = {n: rules_of(c.caps, n in resend_unknown) for n, c in channels.items()}
@@ -86,7 +85,7 @@ class Outbox:
         self._files = files
         self._room = room
         self._dice = dice
-        self._rest: dict[str, int] = {}  # destination -> when its pace allows the next part
+        self._rest: dict[str, int] = {}  # destination -> earliest time (ms) of its next part
         self._under_way: dict[asyncio.Task[None], Departure] = {}
         self._woken = asyncio.Event()
         self._quiet = asyncio.Event()
@@ -103,19 +102,19 @@ class Outbox:
 
     @property
     def under_way(self) -> int:
-        """Attempts and look-ups that have not ended."""
+        """The number of attempts and look-ups that have not ended."""
         return len(self._under_way)
 
     def metrics(self) -> dict[str, float]:
         """For Prometheus, by metric name."""
         rejected = "semel_parts_rejected_total"
-        out = {labelled(rejected, channel=name): float(self.rejected[name]) for name in self._channels}
+        out = {format_labelled_metric(rejected, channel=name): float(self.rejected[name]) for name in self._channels}
         for (channel, what), count in self.outcomes.items():
-            out[labelled("semel_attempts_total", channel=channel, outcome=what)] = float(count)
+            out[format_labelled_metric("semel_attempts_total", channel=channel, outcome=what)] = float(count)
         return out
 
     def kick(self) -> None:
-        """There may be something to send. Cheap; call it on the event loop."""
+        """Wake the loop: there may be something to send. Cheap; call it on the event loop."""
         self._quiet.clear()
         self._woken.set()
 
@@ -126,7 +125,7 @@ class Outbox:
     # ------------------------------------------------------------ the loop
 
     async def run(self) -> None:
-        """Settle what the last gateway left, then send until `stop`."""
+        """Settle the parts that the last gateway left under way, then send until `stop`."""
         self._ended_running.clear()
         try:
             await self._run()
@@ -145,25 +144,25 @@ class Outbox:
             self._woken.clear()
             try:
                 done = await self._depart()
-            except Exception:  # ours: one row that cannot be read must not end all sending
-                _log.exception("the outbox cannot tell what to send; it tries again in %g s", LEDGER_WAIT[1])
-                done = Round(due=self._clock.now() + round(LEDGER_WAIT[1] * 1000))
+            except Exception:  # a bug of ours: one unreadable row must not end all sending
+                _log.exception("the outbox cannot tell what to send; it tries again in %g s", LEDGER_RETRY_RANGE_S[1])
+                done = Round(due=self._clock.now() + round(LEDGER_RETRY_RANGE_S[1] * 1000))
             if done is None:
                 return
             self._begin(done)
             await self._wait(done.due)
 
     async def _depart(self) -> Round | None:
-        if not self._channels:  # nothing leaves: no transaction is made to find that out after each turn
+        if not self._channels:  # nothing can be sent: save a transaction after each turn
             return Round()
         return await self._insist(outgoing.depart, self._asks(), self._resting())
 
     async def stop(self, grace: float) -> None:
-        """Send nothing more; give what is under way `grace` seconds, then record it as unknown."""
+        """Begin no more attempts; give those under way `grace` seconds, then record them as unknown."""
         self._stopping = True
         await self.previews.stop()
         self.kick()
-        for patience in (grace, LAST_WRITES):
+        for patience in (grace, LAST_WRITES_TIMEOUT_S):
             try:
                 async with asyncio.timeout(patience):
                     await self._ended_running.wait()
@@ -182,16 +181,16 @@ class Outbox:
         return any(each.dest == dest for each in self._under_way.values())
 
     def rests(self, dest: str) -> int:
-        """Until when nothing may leave for there (ms)."""
+        """The earliest time (ms) at which the next part may leave for a destination; 0 if at once."""
         return self._rest.get(dest, 0)
 
     def rest(self, dest: str, until: int) -> None:
-        """Nothing leaves for there before: its pace, or what the platform asked for."""
+        """Send nothing to a destination before `until` (ms), because of its pace or a `Retry-After`."""
         self._rest[dest] = max(until, self.rests(dest))
 
-    def _asks(self) -> dict[str, Ask]:
+    def _asks(self) -> dict[str, ChannelCapacity]:
         busy = self._busy()
-        return {name: Ask(rules, self._room - busy[name]) for name, rules in self._rules.items()}
+        return {name: ChannelCapacity(rules, self._room - busy[name]) for name, rules in self._rules.items()}
 
     def _resting(self) -> dict[str, int]:
         now = self._clock.now()
@@ -219,7 +218,7 @@ class Outbox:
         self.kick()
 
     async def _wait(self, due: int | None) -> None:
-        """Until a kick, or until the next part is due."""
+        """Wait for a kick, or until the next part is due (ms)."""
         if self._woken.is_set() or (due is not None and due <= self._clock.now()):
             await asyncio.sleep(0)
             return
@@ -239,7 +238,7 @@ class Outbox:
 
     async def _attempt(self, channel: Channel, departure: Departure) -> None:
         await self.previews.settled(departure.dest)
-        if self._stopping:  # nothing of it left, so say so
+        if self._stopping:  # provably not sent
             await self._record(departure, Outcome("not sent", why="the gateway stopped"))
             return
         await self._record(departure, await self._send(channel, departure))
@@ -247,7 +246,7 @@ class Outbox:
     async def _send(self, channel: Channel, departure: Departure) -> Outcome:
         try:
             op = make_op(departure, self._files)
-        except Exception as fault:  # ours: it will not get better
+        except Exception as fault:  # a bug of ours that a retry would not fix
             _log.exception("part %d cannot be sent", departure.part)
             return Outcome("refused", why=f"it cannot be sent as it is recorded: {fault!r}")
         return await send(channel, op, self._clock, self._halt)
@@ -258,25 +257,25 @@ class Outbox:
     async def _found(self, channel: Channel, departure: Departure) -> Outcome:
         try:
             op = make_op(departure, self._files)
-        except Exception as fault:  # ours, and nothing but a person can settle it
+        except Exception as fault:  # a bug of ours: only a person can settle it
             _log.exception("part %d cannot be looked for", departure.part)
             return Outcome("hold", why=f"it cannot be looked for as it is recorded: {fault!r}")
         return await look(channel, op, departure.first, self._clock, self._halt)
 
     async def _record(self, departure: Departure, outcome: Outcome) -> None:
-        """What became of it is written, whatever it is: a part that stayed as it was would stop its destination."""
+        """Record the outcome in any case: a part that stayed `sending` would block its destination."""
         self.outcomes[departure.channel, outcome.what] += 1
         if outcome.what in ("receipt", "found") and outcome.receipt is None:
             _log.warning("%r took part %d, and its id of it cannot be kept", departure.channel, departure.part)
         try:
             await self._write(departure, outcome)
-        except Exception:  # ours: it is then as if no answer had come, and its channel's class decides
+        except Exception:  # a bug of ours: treat it as unknown, so that the safety class decides
             _log.exception("the outcome of part %d cannot be recorded: %s", departure.part, outcome.what)
-            lost: Lost = "silence" if outcome.what in _ATTEMPTED else "cannot tell"
+            lost: UnknownOutcome = "silence" if outcome.what in _ATTEMPTED else "cannot tell"
             await self._write(departure, Outcome(lost, why=f"{UNRECORDED}: {outcome.what}"))
 
     async def _write(self, departure: Departure, outcome: Outcome) -> None:
-        """The outcome is known only here until it is written: a full disk is waited for."""
+        """Write the outcome, waiting while the ledger cannot be written: until then it is known only here."""
         rules, others = self._rules[departure.channel], tuple(self._rules)
         state = await self._insist(
             outgoing.receipt, departure.part, outcome, rules, jitter=self._dice(), channels=others
@@ -286,8 +285,8 @@ class Outbox:
             self.previews.arrived(departure.part)
 
     async def _insist(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
-        """Write; wait while the ledger cannot be written. None: the gateway stops, and nothing was written."""
-        wait, longest = LEDGER_WAIT
+        """Write with retries while the ledger cannot be written. None if the gateway stops before that."""
+        wait, longest = LEDGER_RETRY_RANGE_S
         while True:
             try:
                 return await self._ledger.write(body, *args, **kwargs)

@@ -1,11 +1,11 @@
-"""What streams at a chat home is seen there: edits of the message that is reserved for it, until it is filled.
+"""Live previews in chats: show a text while it is written, by editing its placeholder message.
 
-A preview shows text that is recorded already, and is no part: it is not tried again, and what comes of it is not
-recorded. One edit at most is under way at a destination, beside nothing else that leaves for there; the text itself
-waits for it, so that no preview overtakes what is said (docs/outbox.md).
+A preview shows only recorded text and is not a part itself: it is not retried, and its outcome is not recorded. At most
+one edit per destination is under way, and never together with a part; the final text waits for it, so that no preview
+overtakes it (docs/outbox.md).
 
-An edit that the platform refuses for good is the last preview of its message (Law 7): somebody deleted the message,
-and the text leaves as one of its own.
+If the platform definitely refuses an edit, the message gets no more previews (Law 7): somebody has deleted it, and the
+final text is sent as a new message.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from semel.text.split import measure, render_parts
 
 T = TypeVar("T")
 EVERY = 1.5
-"""Seconds between two edits of one message; more where the channel's pace is slower."""
+"""Minimum seconds between two edits of one message; a slower `caps.pace` of the channel counts instead."""
 PATIENCE = 10.0
-"""Seconds that one edit may take: what is said waits for it."""
+"""Timeout of one edit in seconds. The final text waits for a running edit."""
 SLOWEST = 30.0
-"""Seconds between two edits that nobody answered."""
-MARK = f" {placeholders.TEXT}"
-"""Behind a text that is not whole yet."""
+"""Longest interval in seconds between edits while the platform does not answer."""
+MORE_MARKER = f" {placeholders.TEXT}"
+"""Appended to a text that is not complete yet."""
 
 Text = Callable[[], str]
 
@@ -44,21 +44,21 @@ class Reader(Protocol):
 
 
 class Line(Protocol):
-    """What else leaves for a destination."""
+    """The state of a destination's queue (implemented by `Outbox`)."""
 
     def busy(self, dest: str) -> bool:
-        """Whether an attempt is under way there."""
+        """Whether an attempt is under way for this destination."""
 
     def rests(self, dest: str) -> int:
-        """Until when nothing may leave for there (ms)."""
+        """The earliest time (ms) at which something may leave for this destination."""
 
     def rest(self, dest: str, until: int) -> None:
-        """Nothing leaves for there until then."""
+        """Send nothing to this destination before `until` (ms)."""
 
 
 @dataclass
 class _Preview:
-    """One reserved message. `text`: what of it is recorded by now."""
+    """One placeholder message. `text()` is the recorded text so far; `every`: seconds between edits; `due`: ms."""
 
     part: int
     dest: str
@@ -71,7 +71,7 @@ class _Preview:
 
 
 class Previews:
-    """Follows the messages that are reserved: `show` each batch of one, `end` it with its turn."""
+    """Edits placeholder messages: call `show` after each recorded batch, and `end` with the turn."""
 
     def __init__(
         self, ledger: Reader, channels: Mapping[str, Channel], clock: Clock, line: Line, halt: asyncio.Event
@@ -82,14 +82,14 @@ class Previews:
         self._line = line
         self._halt = halt
         self._followed: dict[int, tuple[_Preview, asyncio.Task[None]]] = {}  # by part
-        self._refused: set[int] = set()  # parts that are not previewed any more, until they end
-        self._edits: dict[str, asyncio.Event] = {}  # destination -> its edit is over
+        self._refused: set[int] = set()  # parts whose edit was refused: no more previews until they end
+        self._edits: dict[str, asyncio.Event] = {}  # destination -> set when its running edit is over
 
     def __repr__(self) -> str:
         return f"<Previews of {len(self._followed)} messages, {len(self._edits)} edits under way>"
 
     def show(self, dest: str, part: int, text: Text) -> None:
-        """The message that is reserved as this part is to show this much."""
+        """Show the text in the placeholder message of this part."""
         if part in self._refused:
             return
         known = self._followed.get(part)
@@ -102,23 +102,23 @@ class Previews:
         known[0].news.set()
 
     def arrived(self, part: int) -> None:
-        """A part was sent: if it is a reserved message, it can be edited now."""
+        """Note that a part was sent: a placeholder message can be edited from now on."""
         if part in self._followed:
             self._followed[part][0].news.set()
 
     def end(self, part: int) -> None:
-        """Nothing more is to be shown in it."""
+        """Stop the previews in this part."""
         self._refused.discard(part)
         if (known := self._followed.pop(part, None)) is not None and not known[0].editing:
-            known[1].cancel()  # else it ends with its edit
+            known[1].cancel()  # otherwise the task ends after its edit
 
     async def settled(self, dest: str) -> None:
-        """Wait until no edit is under way there: at most PATIENCE."""
+        """Wait until no edit is under way for this destination; an edit takes at most its timeout."""
         if (over := self._edits.get(dest)) is not None:
             await over.wait()
 
     async def stop(self) -> None:
-        """Show nothing more."""
+        """Stop all previews."""
         tasks = [task for _, task in self._followed.values()]
         self._followed.clear()
         for task in tasks:
@@ -141,7 +141,7 @@ class Previews:
             self._followed.pop(one.part, None)
 
     async def _alone(self, one: _Preview, deed: Callable[[_Preview], Awaitable[bool]]) -> bool:
-        """Whether to go on. Two sessions may stream to one destination: one edit after the other."""
+        """Run `deed`, or try later if another edit for this destination is under way. Returns whether to go on."""
         if one.dest in self._edits:
             self._again(one, EVERY)
             return True
@@ -206,10 +206,10 @@ class Previews:
 
 
 def fitted(text: str, caps: Caps) -> str:
-    """As much of a text as one message holds, with a mark that more is to come."""
+    """The beginning of a text that fits into one message, with a marker that more is to come."""
     text = text.rstrip()
     if caps.max_len is not None:
-        room = max(1, caps.max_len - measure(MARK, caps.unit))
+        room = max(1, caps.max_len - measure(MORE_MARKER, caps.unit))
         parts = render_parts(text[:room], room, caps.unit)
         text = parts[0][2].rstrip() if parts else ""
-    return text + MARK
+    return text + MORE_MARKER

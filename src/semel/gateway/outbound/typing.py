@@ -1,4 +1,7 @@
-"""While a turn runs, the person who asked sees that an answer is on its way. It is no part: nothing waits for it."""
+"""Typing indicators: show the person who asked that an answer is on its way, while the turn runs.
+
+A call is not a part: it is not recorded or retried, and nothing waits for it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from semel.gateway.ports import Channel
 from semel.ledger.turns.turns import Begun, Bound
 
 EVERY = 4.0
-"""Seconds between two calls: platforms show it for five or more."""
+"""Seconds between two calls. Platforms show the indicator for at least five."""
 
 _log = logging.getLogger("semel.typing")
 
@@ -20,7 +23,7 @@ Typist = Callable[[str], Awaitable[None]]
 
 
 class Typing:
-    """`begin` with each turn, `end` with it."""
+    """Shows the indicators of all running turns. Call `begin` and `end` with each turn."""
 
     def __init__(self, channels: Mapping[str, Channel], clock: Clock) -> None:
         self._channels = channels
@@ -32,7 +35,7 @@ class Typing:
         return f"<Typing in {len(self._turns)} turns, {len(self._calls)} calls under way>"
 
     def begin(self, begun: Begun, waits: Callable[[], bool]) -> None:
-        """A turn begins to be worked on. `waits`: whether it stands still, until a person allows something."""
+        """Start the indicator of a turn. It is not shown while `waits()`: the turn then waits for a permission."""
         typist = self._typist(begun)
         if typist is not None and begun.home is not None:
             address = begun.home.partition(":")[2]
@@ -40,7 +43,7 @@ class Typing:
             self._turns[begun.turn] = asyncio.create_task(work, name=f"typing in turn {begun.turn}")
 
     def end(self, begun: Begun) -> None:
-        """It is over. Whatever is still being told is left behind."""
+        """Stop the indicator of a turn, without waiting for a call under way."""
         if (task := self._turns.pop(begun.turn, None)) is not None:
             task.cancel()
 
@@ -56,7 +59,7 @@ class Typing:
         call: asyncio.Task[Any] | None = None
         try:
             while True:
-                if not waits() and (call is None or call.done()):  # one that hangs is not joined by others
+                if not waits() and (call is None or call.done()):  # do not start a second call while one hangs
                     call = asyncio.create_task(_tell(typist, address))
                     self._calls.add(call)
                     call.add_done_callback(self._calls.discard)
@@ -68,7 +71,7 @@ class Typing:
                 call.cancel()
 
     async def stop(self) -> None:
-        """The gateway stops."""
+        """Cancel all indicators and calls."""
         left = [*self._turns.values(), *self._calls]
         self._turns.clear()
         for task in left:
@@ -78,7 +81,7 @@ class Typing:
 
 
 def asked(events: Iterable[Bound], channel: str) -> bool:
-    """Whether a person asked by this channel: a turn of a schedule or a program shows nobody that it types."""
+    """Whether a person asked for the turn through this channel, and not a schedule or a program."""
     return any(e.kind == "message" and e.source == f"channel:{channel}" and not e.data.get("automatic") for e in events)
 
 

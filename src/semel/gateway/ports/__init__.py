@@ -1,6 +1,6 @@
-"""The ports: what an agent, a channel and a runner of background jobs must be for the gateway to use them.
+"""The ports: the interfaces that agent drivers, channel adapters and the runner of background jobs implement.
 
-Each is called only for a row that is already in the ledger.
+The gateway calls them only for what is already recorded in the ledger.
 """
 
 from semel.gateway.ports.agent import (

@@ -1,4 +1,4 @@
-"""The port of agents: what a driver must be for the gateway to run turns with it."""
+"""The port of agents: the interface of an agent driver, and the values it exchanges with the gateway."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 class Update:
     """One ACP `session/update`'s `update` object, as it came (v1 shapes; unknown kinds included).
 
-    `replay` is true while the agent re-tells a loaded session (`session/load`), by position on the wire.
+    `replay` is true while the agent replays a loaded session (`session/load`), judged by the order on the wire.
     """
 
     data: Json
@@ -25,7 +25,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Asked:
-    """The agent asks for permission. `id` is unique in its conversation; answer with `Conversation.answer`."""
+    """A permission request of the agent. `id` is unique in its conversation; reply with `Conversation.answer`."""
 
     id: str
     tool_call: Json
@@ -34,7 +34,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered:
-    """The prompt's response. `stop` is ACP's stop reason as it came, or "error" with `error` set."""
+    """The response to a prompt, which ends it. `stop` is ACP's stop reason, or "error" with `error` set."""
 
     stop: str
     error: str | None = None
@@ -43,7 +43,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Died:
-    """The process is gone or its pipe is closed; nothing follows."""
+    """The process ended or its pipe is closed; no other signal follows."""
 
     why: str
 
@@ -52,50 +52,51 @@ Signal = Update | Asked | Answered | Died
 
 
 class Inside(Protocol):
-    """What an agent that runs in the gateway's own process may use of it (`kind = "model"`)."""
+    """The services of the gateway for an agent that runs in the gateway's own process (`kind = "model"`)."""
 
     async def past(self, room: int) -> Past:
-        """What was said in the session's chapter before the running turn, at most `room` bytes. Raises LedgerError."""
+        """The history of the chapter before the running turn, at most `room` bytes of it. Raises LedgerError."""
 
     async def older(self, keep: int, most: int) -> Stretch | None:
-        """All of that but the newest turns of `keep` bytes, to be summarised; None: there is nothing older.
+        """The part of that history to summarise: all but the newest turns, which together fill `keep` bytes.
 
-        Of the newest `most` bytes. Raises LedgerError.
+        At most its newest `most` bytes. `None` if there is nothing older. Raises LedgerError.
         """
 
     async def summarised(self, stretch: Stretch, text: str, more: Json) -> None:
-        """This is their summary: an entry, which later prompts begin with (Law 4). `more` joins it.
+        """Record the summary of a stretch as an entry, with which later prompts begin (Law 4).
 
-        Raises AgentError if the turn is over, LedgerError.
+        `more` is added to the entry's data. Raises AgentError if the turn is over, LedgerError.
         """
 
     async def settled(self) -> None:
-        """All that this conversation has told so far is committed: what it does next is known to have begun (Law 9).
+        """Wait until all updates of this conversation so far are committed.
 
-        Raises AgentError if its turn is over.
+        Call it after announcing a tool call and before running it, so that the record shows the call as started
+        (Law 9). Raises AgentError if the turn is over.
         """
 
     async def call(self, method: str, params: Json) -> Json:
-        """The gateway's socket without the socket (`semel.gateway.tools.rpc`). Raises RpcError, LedgerError."""
+        """Call an RPC method of the gateway directly (`semel.gateway.tools.rpc`). Raises RpcError, LedgerError."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a conversation is started with."""
+    """The parameters with which a conversation is started."""
 
     session: str  # session key
     spawn: int  # the spawn row
     token: str  # the fencing token, for the agent's MCP process
     socket: Path  # the gateway's unix socket
-    memory: str | None  # the agent's own id of this conversation, to load or resume; None: a new one
+    memory: str | None  # the agent's id of the conversation to load or resume; None: start a new one
     on_start: Callable[[int, int, str], Awaitable[None]]
     """Called with (pid, pgid, born) after the process was started and before anything is written to it."""
     inside: Inside | None = None
-    """For an agent that is no process: it has no pid, `on_start` is not called, nothing of it outlives the gateway."""
+    """Set for an agent that runs in the gateway's process: it has no pid, and `on_start` is not called."""
 
 
 RECORD = "ledger"
-"""The `memory` of an agent that has none of its own: it remembers what the record holds (`Inside.past`)."""
+"""The `memory` of an agent without a history of its own: it reads the transcript (`Inside.past`)."""
 
 
 class Conversation(Protocol):
@@ -116,12 +117,13 @@ class Conversation(Protocol):
         """ACP SessionModelState or the model config option, if any."""
 
     async def next(self) -> Signal:
-        """The next signal, in the order of the wire. Waits. After `Died` it returns `Died` again."""
+        """Wait for the next signal, in the order of the wire. After `Died` it returns `Died` again."""
 
     async def prompt(self, content: Sequence[Json]) -> None:
-        """Write a prompt (ACP content blocks). Its end comes as `Answered`, or `Died`.
+        """Write a prompt (ACP content blocks) to the agent. It ends with a signal `Answered`, or `Died`.
 
-        A second one while a prompt runs is for an agent whose profile says that it steers: each is `Answered`.
+        A second prompt while one runs is sent only to agents whose profile says that they accept it (steering); each
+        prompt then gets its own `Answered`.
         """
 
     async def answer(self, id: str, option: str | None) -> None:
@@ -141,7 +143,7 @@ class Conversation(Protocol):
 class AgentError(Exception):
     """The agent could not be started or refused a session. The message says what to do.
 
-    `passing`: the same may succeed a little later.
+    `passing`: the error is transient; the same call may succeed a little later.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -156,7 +158,7 @@ class Agent(Protocol):
 
     @property
     def process(self) -> bool:
-        """Whether each conversation is a process of its own: those count among `max_live_agents`."""
+        """Whether each conversation is a process of its own, which counts towards `max_live_agents`."""
 
     async def open(self, launch: Launch) -> Conversation:
         """Start the process, `initialize`, then load, resume or create the session.

@@ -1,4 +1,4 @@
-"""The port of channels: what an adapter must be for the gateway to hear and send over a platform."""
+"""The port of channels: the interface of a channel adapter, and the values it exchanges with the gateway."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from semel.law.busy import Busy
 
 
 class Safety(enum.StrEnum):
-    """What a platform lets us know after a lost answer (docs/laws.md, safety classes)."""
+    """How a part with unknown outcome can be resolved on a platform (docs/laws.md, safety classes)."""
 
     IDEMPOTENT = "idempotent"
     RECONCILABLE = "reconcilable"
@@ -21,15 +21,15 @@ class Safety(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Caps:
-    """A channel's table of facts. Times in seconds; lengths in `unit`."""
+    """The capabilities and limits of a channel. Times are in seconds, lengths in `unit`."""
 
     safety: Safety
     max_len: int | None = None
     unit: Literal["utf16", "char", "byte"] = "char"
     key_life: float = 0.0
     settle: float = 0.0
-    finds: bool = False  # `find` works; always so for a reconcilable channel
-    pace: float = 0.0  # least time between two sends to one destination
+    finds: bool = False  # `find` is implemented; required of a reconcilable channel
+    pace: float = 0.0  # minimum time between two sends to one destination
     timeout: float = 30.0  # one attempt
     edits: bool = False
     deletes: bool = False
@@ -38,16 +38,16 @@ class Caps:
     threads: bool = False
     files: bool = False
     file_limit: int | None = None  # bytes of one file that may be sent
-    caption_len: int | None = None  # of the text that goes with a file, where it is shorter than `max_len`
+    caption_len: int | None = None  # longest text sent along with a file, if shorter than `max_len`
     dialect: str = "plain"
-    numbered: bool = False  # ids of messages are PLACE/NUMBER, and the numbers of a place grow, ours among them
+    numbered: bool = False  # message ids are PLACE/NUMBER; all numbers of a place increase, ours too
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The message that a part answers: the last one its turn was asked by, where it came by the same channel.
+    """The message that a part answers: the last one that its turn was asked by, if it came through the same channel.
 
-    For a reply mark, a thread or a subject line: `id`, `sender` and `data` are what the channel told of it.
+    Used for a reply marker, a thread or a subject line. `id`, `sender` and `data` are the channel's own values of it.
     """
 
     id: str
@@ -57,18 +57,18 @@ class Answers:
 
 @dataclass(frozen=True)
 class Op:
-    """One part as it leaves: a row of the outbox. `key` is the same on every retry."""
+    """One part to send. `key` is an idempotency key, the same on every retry."""
 
     key: str
     kind: Literal["post", "edit", "react", "file", "delete"]
-    address: str  # the destination without its channel
-    text: str  # Markdown, as the agent wrote it; of a reaction: the emoji
+    address: str  # the destination without the channel's name
+    text: str  # Markdown as the agent wrote it; for a reaction, the emoji
     target: str | None = None  # the platform's id of the message to edit, delete or react to
     file: Path | None = None
     name: str | None = None
     mime: str | None = None
     session: str = ""
-    marked: bool = False  # a deliberate repeat
+    marked: bool = False  # a deliberate resend of a part that may have arrived; to be marked as such
     at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
     n: int = 0  # which part of its message this is, from 0
     answers: Answers | None = None
@@ -80,7 +80,7 @@ class Receipt:
 
 
 class NotSent(Exception):
-    """Provably nothing left, or the platform says it did not take it (429, documented not-accepted answers)."""
+    """Provably not sent, or not accepted by the platform (429, documented not-accepted answers). It is retried."""
 
     def __init__(self, why: str, retry_after: float | None = None):
         super().__init__(why)
@@ -88,15 +88,15 @@ class NotSent(Exception):
 
 
 class Rejected(Exception):
-    """The platform's definite no."""
+    """The platform definitely refused the part. It is not retried."""
 
 
 class Unknown(Exception):
-    """Bytes left and no answer that settles it."""
+    """Data was sent, but no answer says whether the part was accepted."""
 
 
 class Offline(Exception):
-    """`Channel.run` lost its platform. It is run again after a back-off, never before `retry_after` seconds."""
+    """`Channel.run` lost its connection. It is run again with backoff, not before `retry_after` seconds."""
 
     def __init__(self, why: str, retry_after: float | None = None):
         super().__init__(why)
@@ -106,17 +106,17 @@ class Offline(Exception):
 class Denied(Exception):
     """The platform refuses this account (a wrong token, a second bot on the same one). The message says what to do.
 
-    `Channel.run` is run again much later; people see the message meanwhile.
+    `Channel.run` is run again after ten minutes; the status shows the message meanwhile.
     """
 
 
 class TooLarge(Exception):
-    """A received file is larger than what is kept."""
+    """A received file exceeds the size limit."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """Who wrote. `id` is their account, stable and unique on the platform; `name` is what people see."""
+    """The author of an event. `id` is their account, stable and unique on the platform; `name` is for display."""
 
     id: str
     name: str = ""
@@ -125,7 +125,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Kept:
-    """A received file, in the store. `id` is its blob's, `size` in bytes."""
+    """A received file that was stored. `id` is its blob id, `size` is in bytes."""
 
     id: str
     size: int
@@ -135,7 +135,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Missing:
-    """A file that came with a message and is not there: too large, or gone. `why` is for people."""
+    """A file of a message that could not be stored: too large, or gone. `why` is shown to people."""
 
     name: str
     why: str
@@ -144,7 +144,9 @@ class Missing:
 
 @dataclass(frozen=True)
 class Incoming:
-    """Something a platform told of. What it means (who may speak, which session, whether it wakes) is not its matter.
+    """One event reported by a platform.
+
+    The channel does not interpret it: access, routing and wake policy belong to the gateway.
 
     | kind | key | of | text |
     |---|---|---|---|
@@ -154,11 +156,11 @@ class Incoming:
     | reaction | the reaction's own id | the message | the emoji |
     | echo | `Op.key` of a message of our own | the platform's id of it | |
     | failed | the report's own id | our message that failed after it was taken: its receipt, or `Op.key` | why |
-    | unreadable | the platform's id, as far as it can be told | | |
+    | unreadable | the platform's id, if it is known | | |
 
-    A key is 1 to 512 characters, none of them a control character. `address` is what `Op.address` will be to answer
-    there: a room, a chat, a thread of one; at most 120 bytes, and the same for ever. `text` is plain text or Markdown;
-    a mention of us at its beginning, and `@us` behind a command, are taken away.
+    A key is 1 to 512 characters, none of them a control character. `address` is the `Op.address` of an
+    answer: a room, a chat or a thread in one; at most 120 bytes, and it never changes. `text` is plain text or Markdown
+    without a leading mention of us and without `@us` after a command.
     """
 
     kind: Literal["message", "edit", "delete", "reaction", "echo", "failed", "unreadable"]
@@ -168,53 +170,55 @@ class Incoming:
     text: str = ""
     at: float = 0.0  # seconds since the epoch, by the platform's clock
     of: str | None = None
-    group: bool = False  # more people than the sender and us can read it
-    mentioned: bool = False  # it names us, replies to us, or is a command to us
-    removed: bool = False  # a reaction that was taken back
+    group: bool = False  # people other than the sender can read it
+    mentioned: bool = False  # it names us, replies to us, or is a command addressed to us
+    removed: bool = False  # a reaction was removed
     files: tuple[Kept | Missing, ...] = ()
-    title: str = ""  # what people call the place, if it has a name
+    title: str = ""  # display name of the room or chat, if it has one
     data: Mapping[str, Any] = field(default_factory=dict)
-    """JSON: what `send` will need to answer (`Op.answers`). The agent is told two fields of it: "forwarded", the name
-    of who wrote it first, and "replied", {"from", "text"} of a message that `of` may not find."""
-    raw: bytes = b""  # unreadable: as it came
-    why: str = ""  # unreadable: what is wrong with it
+    """JSON that `send` needs to answer (`Op.answers`). The agent's prompt shows two fields of it: "forwarded", the name
+    of the original author, and "replied", {"from", "text"} of a message that `of` may not find."""
+    raw: bytes = b""  # of an unreadable event: its raw content
+    why: str = ""  # of an unreadable event: what is wrong with it
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What hearing an event came to. `status` is the outcome a repeat is answered with, too."""
+    """The outcome of accepting an event. A repeat of the event gets the outcome "duplicate" or "conflict" (Law 1)."""
 
     event: int
     status: Literal["accepted", "duplicate", "conflict"]
-    digest: str = ""  # hex: of the content that is kept
-    other: str = ""  # hex: of the content of this call, where it conflicts
-    waiting: Busy | None = None  # the busy mode by which it waits for a turn, where it does
-    place: int | None = None  # its place in the line of what waits, from 1
-    why: str | None = None  # why it was not taken in the way it was asked for
+    digest: str = ""  # hex digest of the stored content
+    other: str = ""  # hex digest of the content of this call, if it conflicts
+    waiting: Busy | None = None  # the busy mode by which it waits for a turn; None: it does not wait
+    place: int | None = None  # its position in the queue, from 1
+    why: str | None = None  # why the requested busy mode was not applied
 
 
 class Inbox(Protocol):
-    """Where a channel puts what it hears. Each call returns after the commit: acknowledge then."""
+    """Accepts a channel's events. Each call returns after the commit; acknowledge to the platform only then."""
 
     async def cursor(self) -> str | None:
-        """How far this account was read; None: never. Then begin at the present, and put that cursor."""
+        """The saved sync cursor; `None` on the first run: start at the present and save that cursor."""
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
-        """What people did there, in its order, and the cursor behind it, in one transaction (Law 1).
+        """Accept events in the platform's order, and save the cursor after them, in one transaction (Law 1).
 
-        A repeat is folded, for ever. Whoever may not speak is refused and counted. What cannot be used is kept as
-        quarantined. Raises only where nothing was committed (a full disk): let that out of `run`, which is run again.
+        Repeats are ignored forever. Events of people who may not speak are refused and counted. Unusable events go to
+        quarantine. Raises only if nothing was committed (a full disk): let the error out of `run`, which is run again.
         """
 
     async def known(self, sender: Person, group: str = "") -> bool:
-        """Whether this person may speak here (in the group of that address): for an invitation, which is no message,
-        and before a file is fetched."""
+        """Whether this person may speak here, or in the group with that address.
+
+        For use before accepting an invitation, which is not a message, and before downloading a file.
+        """
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
-        """Store a received file before its message is put. Raises TooLarge, and what `content` raises."""
+        """Store a received file before putting its message. Raises TooLarge, and whatever `content` raises."""
 
     def online(self) -> None:
-        """Connected, and what was missed was put. Told again after each reconnect."""
+        """Report that the channel is connected and has put what it missed. Call it again after each reconnect."""
 
     async def hear(
         self,
@@ -232,40 +236,44 @@ class Inbox(Protocol):
         automatic: bool = False,
         scope: Sequence[str] = (),
     ) -> Heard:
-        """One event of a program that has shown a secret, such as a webhook's, and the cursor behind it.
+        """Accept one event of a program that presented a secret, such as a webhook, and save the cursor after it.
 
-        `scope`: session keys, or patterns of them, by which it may speak there. A new session is at home on this
-        channel, on another one that one of them names to the letter, or else on the page.
+        `scope`: the session keys, or patterns of them, that the program may address. The home of a new session is on
+        this channel, on another channel that a pattern names literally, or else on the web page.
 
-        `stable` names the fields the digest covers: "text", "sender", "kind", "data" (all of it), "session"
+        `stable` names the fields that the digest covers: "text", "sender", "kind", "data" (all of it), "session"
         (those it is addressed to), or a key of `data`.
-        `wakes=None` leaves it to the kind, and to whether a program sent it (`automatic`: a bot, an auto-reply).
-        `busy`: what becomes of it while its session is busy (`semel.law.busy`); None: the session's mode.
+        `wakes=None`: the kind decides, and whether a program sent it (`automatic`: a bot, an auto-reply).
+        `busy`: how it is treated while its session is busy (`semel.law.busy`); `None`: the session's mode.
         """
 
 
 class Channel(Protocol):
-    """Three methods and a table of facts.
+    """A channel adapter: three methods and its capabilities.
 
-    Beside them a channel may have `async def typing(self, address: str) -> None`, where `caps.typing` says so: it
-    shows for some seconds that an answer is on its way, is called again while that is so, and may fail. And
-    `async def receive(self, inbox, headers, body) -> tuple[int, Json]`, where the platform calls us over HTTP.
+    Two more methods are optional. `async def typing(self, address: str) -> None`, announced by `caps.typing`, shows a
+    typing indicator for some seconds; it is called repeatedly and may fail. `async def receive(self, inbox, headers,
+    body) -> tuple[int, Json]` handles HTTP requests of a platform that calls us (status, response body).
     """
 
     name: str
     caps: Caps
 
     async def run(self, inbox: Inbox) -> None:
-        """Hear until cancelled. Raises Offline when the platform is lost, Denied when it refuses the account.
+        """Receive until cancelled. Raises Offline if the connection is lost, Denied if the account is refused.
 
-        There is no reconnecting inside: the gateway runs it again, and what was missed meanwhile is put first.
+        Do not reconnect inside: the gateway runs it again. Put first what was missed meanwhile.
         """
 
     async def send(self, op: Op) -> Receipt:
-        """Exactly one attempt. Raises NotSent, Rejected or Unknown; anything else counts as Unknown.
+        """Make exactly one attempt. Raises NotSent, Rejected or Unknown; any other error counts as Unknown.
 
-        Also while `run` is not running. Edits, deletions and reactions are idempotent: what is so already is a receipt.
+        May be called while `run` is not running. Edits, deletions and reactions are idempotent: if the message already
+        is in the requested state, return a receipt.
         """
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """Reconcilable channels: was this op sent since that time (seconds since the epoch)?"""
+        """Look for a message of this op sent after `since` (seconds since the epoch); `None` if there is none.
+
+        Needed only of reconcilable channels.
+        """

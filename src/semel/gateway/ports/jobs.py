@@ -1,4 +1,4 @@
-"""The port of background jobs: what runs an agent's commands beside its turns."""
+"""The port of background jobs: the interface of the runner that executes agents' commands outside their turns."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 from semel.gateway.ports.agent import Json
 
 BY_AGENT = "the agent"
-"""Who cancelled a job, where the agent of its session did: it is not woken by that job's end."""
+"""The `by` of a job that its session's own agent cancelled. The end of such a job does not wake the agent."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A command that is to run in the background: a row of the ledger. `agent` names whose workspace and environment
-    it gets; `seconds` is its time limit, `output` the bytes of its output that are kept."""
+    """A command to run in the background, in the workspace and environment of `agent`. `seconds` is its time limit,
+    `output` the number of bytes of its output to keep."""
 
     id: str
     session: str  # session key
@@ -32,28 +32,28 @@ class CannotBegin(Exception):
 
 
 class Orphan(Protocol):
-    """A job whose supervisor is gone, and what is still to be heard of it. It is held until `release`."""
+    """A job whose supervisor is gone, with its undelivered reports. It stays locked until `release`."""
 
     session: str
 
     def reports(self) -> list[Json]:
-        """{"kind", "key", "text", "data", "wakes"?}, in order; how it ended is among them, or was heard before."""
+        """The undelivered reports in order: {"kind", "key", "text", "data", "wakes"?}, with the end of the job."""
 
     def release(self, heard: int) -> None:
-        """Let go of it; the first so many reports were heard and are not told again."""
+        """Unlock the job. The first `heard` reports were accepted and are not delivered again."""
 
 
 class Background(Protocol):
-    """Starts and ends jobs, in processes that outlive the gateway. Its calls block: call them in a thread."""
+    """Starts and ends jobs in processes that outlive the gateway. The methods block; call them in a thread."""
 
     def begin(self, job: Job, ended: Callable[[], None]) -> None:
-        """Start it; `ended` is called, in any thread, when what watches over it is gone. Raises CannotBegin."""
+        """Start a job. `ended` is called, in any thread, when the job's supervisor exits. Raises CannotBegin."""
 
     def cancel(self, id: str, by: str) -> bool:
-        """Have it ended: SIGTERM for its process group, SIGKILL later. False: nothing watches over it."""
+        """Have the job ended: SIGTERM to its process group, SIGKILL later. False if it has no supervisor."""
 
     def present(self) -> set[str]:
-        """The jobs that may still run, or have something to report."""
+        """The ids of the jobs that may still run or have undelivered reports."""
 
     def orphans(self) -> list[Orphan]:
-        """The jobs whose supervisor is gone. What still ran of them is ended: nothing holds them to their limits."""
+        """The jobs whose supervisor is gone. What still runs of them is killed: nothing enforces their limits."""

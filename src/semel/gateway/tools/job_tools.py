@@ -1,4 +1,4 @@
-"""The tools with which an agent runs commands beside its turns, in the background of its own session."""
+"""The agent tools for background jobs: run_in_background, list_background, cancel_background."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from semel.ledger.turns import tool_calls
 from semel.timing.durations import parse_duration
 
 Json = dict[str, Any]
-COMMAND_LIMIT = 100_000  # bytes: a kernel takes no argument that is much longer
+COMMAND_LIMIT = 100_000  # bytes; kernels limit one argument to little more
 NAME_LIMIT = 80  # characters
 
 
 def tools(jobs: Jobs) -> dict[str, Callable[[Asked], Awaitable[Json]]]:
-    """Tool name -> what it does, for `ToolCalls.acts`."""
-    mine = _Tools(jobs)
+    """The handlers by tool name, for `ToolCalls.acts`."""
+    mine = _JobTools(jobs)
     return {"run_in_background": mine.begin, "list_background": mine.list, "cancel_background": mine.cancel}
 
 
-class _Tools:
-    """An agent sees and cancels the jobs of its session only; those of others are as if they were not."""
+class _JobTools:
+    """The handlers. An agent sees and cancels only the jobs of its own session."""
 
     def __init__(self, jobs: Jobs) -> None:
         self.jobs = jobs
@@ -54,7 +54,7 @@ class _Tools:
         job = rows.shown(row)
         if row.state == "failed":
             return {"ok": False, "text": f"not started: {row.error}. Nothing runs.", "data": job}
-        if row.ended is not None:  # the same call once more, after its end
+        if row.ended is not None:  # a repeat of the call after the job ended
             text = f"started before as {row.run}, and over: it {state(job, self.clock.now())}."
             return {"ok": True, "text": text, "data": job}
         text = (
@@ -92,7 +92,7 @@ class _Tools:
 
 
 def _cancel(tx: Tx, who: tool_calls.Spawned, run: str) -> tuple[Row, Row] | None:
-    """The job before and after; None where this session has no such job."""
+    """The job's row before and after the cancellation; None if this session has no such job."""
     before = rows.get(tx, run)
     if before is None or before.session != who.session:
         return None
@@ -100,7 +100,7 @@ def _cancel(tx: Tx, who: tool_calls.Spawned, run: str) -> tuple[Row, Row] | None
 
 
 def seconds(told: str, most: float) -> float:
-    """A duration as an agent writes it: "90", "90s", "10m", "2h". Raises ValueError, which says what fits."""
+    """Parse a duration: "90", "90s", "10m", "2h". Raises ValueError, whose message says what is allowed."""
     value = parse_duration(told)
     if not value:
         raise ValueError(f"timeout: {told[:40]!r} is no time: write seconds, or like '90s', '10m', '2h'")
@@ -110,7 +110,7 @@ def seconds(told: str, most: float) -> float:
 
 
 def _check(command: str, asked: Asked) -> None:
-    """Raises ValueError for what is not run, whoever asks."""
+    """Raise ValueError for a command that is never run, or an agent that may run none."""
     if "\0" in command:
         raise ValueError("command: it holds a zero byte, which no shell can read")
     if len(command.encode("utf-8", "replace")) > COMMAND_LIMIT:

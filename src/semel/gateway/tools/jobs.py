@@ -1,7 +1,8 @@
-"""Background jobs: what agents run beside their turns. Each is a row, then a process; its reports are events.
+"""Background jobs: commands that agents run outside their turns. A job is first a row, then a process.
 
-A supervisor of its own watches each job and reports it, whatever becomes of this gateway (`ports.Background`). What
-lost its supervisor is found here: at the start, when one ends, and in a sweep while any job is open.
+Each job has its own supervisor process, which outlives the gateway and reports the job's end as an event
+(`ports.Background`). Jobs without a supervisor are found here: at the start, when a supervisor exits, and by a periodic
+sweep while any job is open.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from semel.ledger.turns.tool_calls import Call
 log = structlog.get_logger("semel.jobs")
 
 Json = dict[str, Any]
-SWEEP = 5.0  # seconds between two looks at supervisors that are not our children
-ENDING = 12.0  # seconds a cancel waits for the end: SIGTERM, the supervisor's grace, SIGKILL, and its report
-NOBODY = "the gateway"  # who cancels, where the row names nobody
+SWEEP_INTERVAL_S = 5.0  # seconds between sweeps: supervisors of earlier gateways are not our children
+CANCEL_TIMEOUT_S = 12.0  # seconds a cancel waits for SIGTERM, the supervisor's grace, SIGKILL and its report
+DEFAULT_CANCELLER = "the gateway"  # canceller if the row names nobody
 Report = Callable[..., Awaitable[Heard]]
 
 
 class Jobs:
-    """The jobs of a gateway. `report` hears an event as `Gateway.report` does; `port` None: none can be run."""
+    """The jobs of a gateway. `report` accepts an event (`Gateway.report`). Without a `port` no job can be run."""
 
     def __init__(
         self, record: Record, settings: BackgroundSettings, port: Background | None, report: Report, clock: Clock
@@ -47,11 +48,11 @@ class Jobs:
         self.clock = clock
         self._report = report
         self._starting: dict[str, asyncio.Event] = {}
-        self._ends: dict[str, set[asyncio.Event]] = {}  # of jobs whose end somebody waits for
+        self._ends: dict[str, set[asyncio.Event]] = {}  # job id -> waiters for its end
         self._look = asyncio.Event()
-        self._resumed = asyncio.Event()  # what earlier gateways left is reported
+        self._resumed = asyncio.Event()  # jobs left by earlier gateways are reported
         self._stopped = False
-        self.doubtful_until = 0  # ms: what was asked for until then may have run, and its reports are lost (Law 14)
+        self.doubtful_until = 0  # ms: jobs asked for up to then may have run, their reports lost (Law 14)
 
     def __repr__(self) -> str:
         return f"<Jobs {len(self._starting)} starting>"
@@ -59,19 +60,19 @@ class Jobs:
     # ------------------------------------------------------------ starting one
 
     async def ask(self, call: Call, command: str, name: str, seconds: float | None) -> Row | Made:
-        """The job of this tool call, started once; or why there is none. Raises calls.SameIdOtherCall."""
+        """Start the job of this tool call, once. Returns its row, or the refusal. Raises SameIdOtherCall."""
         limit = self.settings.time_s
         run = f"job-{secrets.token_hex(5)}"
-        wanted = job_calls.Wanted(run, command, name, limit if seconds is None else seconds)
+        wanted = job_calls.JobRequest(run, command, name, limit if seconds is None else seconds)
         limits = job_calls.Limits(self.settings.jobs if self.port is not None else 0, self.settings.all)
-        self._starting[run] = asyncio.Event()  # before its row: a sweep does not take it for one that was left behind
+        self._starting[run] = asyncio.Event()  # set before the row exists, so that a sweep does not report it as lost
         try:
             made = await self.record.write(job_calls.ask, call, wanted, limits)
             if isinstance(made, Made):
                 return made
             if made.run == run:
                 await self._begin(made)
-            else:  # the same call once more: what came of it first must be known
+            else:  # a repeat of the call: wait for the outcome of the first
                 await self._resumed.wait()
                 await self._started(made.run)
             return await self._row(made.run)
@@ -80,7 +81,7 @@ class Jobs:
             self._look.set()
 
     async def _started(self, run: str) -> None:
-        """Returns when this gateway is not starting this job any more."""
+        """Wait until this gateway is no longer starting this job."""
         if (first := self._starting.get(run)) is not None:
             await first.wait()
 
@@ -90,7 +91,7 @@ class Jobs:
         loop = asyncio.get_running_loop()
 
         def ended() -> None:
-            with contextlib.suppress(RuntimeError):  # this gateway has ended
+            with contextlib.suppress(RuntimeError):  # the loop of this gateway is closed
                 loop.call_soon_threadsafe(self._look.set)
 
         try:
@@ -102,7 +103,7 @@ class Jobs:
     # ------------------------------------------------------------ looking
 
     async def list(self, session: int | None = None) -> list[Json]:
-        """The jobs of a session, newest first; without one, all that are not over."""
+        """The jobs of a session, newest first; without a session, all unfinished jobs."""
         return await self.record.read(rows.listed, session)
 
     async def show(self, run: str) -> Json:
@@ -118,7 +119,7 @@ class Jobs:
     # ------------------------------------------------------------ cancelling one
 
     async def cancel(self, run: str, by: str) -> Json:
-        """Have a job ended, and wait for a while until it has. The job as it is then. Raises NotFound, Conflict."""
+        """Cancel a job, wait a while for its end, and return its state then. Raises NotFound, Conflict."""
         if (row := await self._row(run)).ended is not None:
             raise Conflict(f"there is nothing to cancel: {line(rows.shown(row), self.clock.now())}")
         row = await self.record.write(rows.cancel, run, by)
@@ -126,15 +127,15 @@ class Jobs:
         return await self.show(run)
 
     async def end(self, row: Row) -> None:
-        """End a job that somebody cancelled, by its row. Returns when it is over, or after `ENDING` seconds."""
+        """End the job of this row. Returns when it has ended, or after a timeout of 12 seconds."""
         if row.ended is not None or self.port is None:
             return
         over = asyncio.Event()
         self._ends.setdefault(row.run, set()).add(over)
         try:
-            async with asyncio.timeout(ENDING):
+            async with asyncio.timeout(CANCEL_TIMEOUT_S):
                 await self._started(row.run)
-                if not await asyncio.to_thread(self.port.cancel, row.run, row.cancelled or NOBODY):
+                if not await asyncio.to_thread(self.port.cancel, row.run, row.cancelled or DEFAULT_CANCELLER):
                     await self.sweep()
                 if (await self._row(row.run)).ended is None:
                     await over.wait()
@@ -146,7 +147,7 @@ class Jobs:
                 del self._ends[row.run]
 
     def heard(self, kind: str, key: str | None) -> None:
-        """An event was heard: perhaps the end of a job that somebody waits for."""
+        """Wake the waiters if this accepted event reports the end of a job."""
         if kind in ("exec.finished", "exec.lost"):
             for over in self._ends.get((key or "").removesuffix(f":{kind}"), ()):
                 over.set()
@@ -154,7 +155,7 @@ class Jobs:
     # ------------------------------------------------------------ what lost its supervisor
 
     async def run(self) -> None:
-        """Sweep when a supervisor ended, and now and then while any job is open. Until `stop`."""
+        """Sweep when a supervisor exits, and periodically while any job is open, until `stop`."""
         while not self._stopped:
             self._look.clear()
             try:
@@ -165,23 +166,23 @@ class Jobs:
                 log.warning("jobs are looked at later", why=str(fault))
                 open_ = True
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SWEEP if open_ else None):
+                async with asyncio.timeout(SWEEP_INTERVAL_S if open_ else None):
                     await self._look.wait()
 
     async def stop(self) -> None:
-        """No more sweeps; the one under way ends. Jobs go on, and their ends are told to the next gateway."""
+        """Stop sweeping after the current sweep. Jobs keep running and report to the next gateway."""
         self._stopped = True
         self._look.set()
 
     async def _cancel_again(self) -> None:
-        """At the start: those that were to be cancelled are told again, as their gateway may not have come to it."""
+        """At the start, repeat recorded cancellations: the earlier gateway may not have carried them out."""
         for row in await self.record.read(rows.not_over):
             if row.cancelled is not None and self.port is not None:
                 await asyncio.to_thread(self.port.cancel, row.run, row.cancelled)
         self._resumed.set()
 
     async def sweep(self) -> bool:
-        """Report each job whose supervisor is gone, once. Whether any job is open afterwards."""
+        """Report each job without a supervisor, once. Returns whether any job is open afterwards."""
         if self.port is None:
             return False
         known = [row for row in await self.record.read(rows.not_over) if row.run not in self._starting]
@@ -206,9 +207,9 @@ class Jobs:
             await asyncio.to_thread(orphan.release, heard)
 
     async def _never_started(self, row: Row) -> None:
-        """Its row was committed, and the gateway died before anything else was done: so it did nothing at all.
+        """Report a job that has a row but no process: the gateway died between the two, so nothing was run.
 
-        Where the ledger was put back from a copy, it may have run since, and its reports went with what was replaced.
+        If the ledger was restored from a backup made before the job ended, the job may have run; the report says so.
         """
         name, doubtful = f", {row.name}" if row.name else "", row.at <= self.doubtful_until
         text = (
@@ -227,18 +228,18 @@ class Jobs:
 
 
 def lines(found: Sequence[Json], now: int) -> str:
-    """Jobs, for an agent to read."""
+    """A list of jobs as text for an agent."""
     return "\n".join(f"- {line(one, now)}: {one['command']!r}" for one in found) or "no background jobs here"
 
 
 def line(job: Json, now: int) -> str:
-    """One job and how it is, in a few words."""
+    """A job and its state in one line."""
     name = f" ({job['name']})" if job.get("name") else ""
     return f"{job['id']}{name} {state(job, now)}"
 
 
 def state(job: Json, now: int) -> str:
-    """How a job is: "runs for 12 s, at most 3600 s", "ended with exit code 0", "is lost" ..."""
+    """A job's state in words: "runs for 12 s, at most 3600 s", "ended with exit code 0", "is lost" ..."""
     by = f", cancelled by {job['cancelled_by']}" if job.get("cancelled_by") else ""
     if job["state"] in ("asked", "running"):
         return f"runs for {max(0, now - job['at']) // 1000} s, at most {job['seconds']:g} s{by}"

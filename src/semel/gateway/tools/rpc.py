@@ -1,14 +1,13 @@
-"""The gateway's door for its own helpers: an agent's MCP process, and anything that wakes the gateway.
+"""The RPC server for local helpers of the gateway, such as the MCP process of an agent.
 
-A unix socket, mode 0600 in a directory of mode 0700, that talks to processes of its own user only. JSON
-lines:
+It listens on a unix socket, mode 0600 in a directory of mode 0700, and serves only processes of its own user. The
+protocol is JSON lines:
 
     -> {"id": n, "method": m, "params": {...}}
     <- {"id": n, "result": {...}}  |  {"id": n, "error": {"code": str, "message": str}}
 
-Requests of one connection are begun in the order they came and run side by side; answers come as they are
-ready. A request outlives its connection: what it began is finished, and its caller asks again with the same
-call id.
+Requests of one connection start in the order of arrival and run concurrently; each answer is sent when it is ready. A
+request outlives its connection: it runs to its end, and the caller asks again with the same call id.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from semel.gateway.tools.unix_socket import SocketRefused, listen, peer_uid, soc
 __all__ = ["AT_ONCE", "LINE", "RpcError", "RpcServer", "SocketRefused", "socket_path"]
 
 LINE = 8 << 20
-"""Longest line, in bytes, in either direction."""
+"""Longest line in bytes, in either direction."""
 
 AT_ONCE = 256
-"""Requests of one connection that run at a time; past that its lines wait unread."""
+"""Most concurrent requests of one connection; further lines are not read until one ends."""
 
-LINGER_S = 5.0
-"""How long the rest of a line that is too long is thrown away, so that its sender can read the answer."""
+DISCARD_TIMEOUT_S = 5.0
+"""Seconds for which the rest of an overlong line is read and discarded, so that its sender can read the answer."""
 
 Json = dict[str, Any]
 Handler = Callable[[str, Json], Awaitable[Json]]
@@ -43,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 
 class RpcError(Exception):
-    """A handler's definite no. `code` is one word for programs, `message` a sentence for whoever reads it."""
+    """A request was refused. `code` is a word for programs, `message` a sentence for people and agents."""
 
     def __init__(self, code: str, message: str):
         super().__init__(message)
@@ -52,7 +51,7 @@ class RpcError(Exception):
 
 
 class RpcServer:
-    """Serves `handler` at `path` from `start` to `stop`. `uid`: the only user that is served."""
+    """Serves `handler` at `path` from `start` to `stop`. `uid`: the only user served; default: our own."""
 
     def __init__(self, path: Path, handler: Handler, *, limit: int = LINE, uid: int | None = None):
         self.path = path
@@ -70,8 +69,7 @@ class RpcServer:
         return f"<RpcServer {state} connections={len(self._connections)} requests={len(self._requests)}>"
 
     async def start(self) -> None:
-        """Listen. Raises SocketRefused if the path is too long, taken by a live gateway, or not ours to
-        use."""
+        """Listen. Raises SocketRefused if the path is too long, in use by a live gateway, or not ours."""
         listener, self._inode = listen(self.path)
         self._stopping = False
         self._server = await asyncio.start_unix_server(self._connected, sock=listener, limit=self._limit)
@@ -98,7 +96,7 @@ class RpcServer:
         if tasks := [task for task in open_ones.values() if task is not None]:
             await asyncio.wait(tasks, timeout=1.0)
         for writer in open_ones:
-            writer.transport.abort()  # one whose reader never came for its answers
+            writer.transport.abort()  # a peer that never read its answers
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections[writer] = asyncio.current_task()
@@ -110,7 +108,7 @@ class RpcServer:
                 return
             await self._read(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
-            pass  # the peer is gone or the loop ends; requests that were begun finish by themselves
+            pass  # the peer is gone or the loop ends; running requests finish on their own
         finally:
             del self._connections[writer]
             writer.close()
@@ -120,12 +118,12 @@ class RpcServer:
         while True:
             try:
                 line = await reader.readline()
-            except ValueError:  # StreamReader: a line beyond its limit; what follows is not a line's start
+            except ValueError:  # raised by StreamReader for an overlong line; the rest is not the start of a line
                 said = f"A line is longer than {self._limit} bytes; the connection is closed."
                 await _write(writer, _line(_failure(None, "too_long", said)))
                 await _discard_rest(reader, writer)
                 return
-            if not line.endswith(b"\n"):  # end of stream; half a line is no request
+            if not line.endswith(b"\n"):  # end of stream; an incomplete line is not a request
                 return
             await places.acquire()
             task = asyncio.create_task(self._serve(line, writer))
@@ -134,7 +132,7 @@ class RpcServer:
             task.add_done_callback(lambda _: places.release())
 
     async def _serve(self, line: bytes, writer: asyncio.StreamWriter) -> None:
-        """One request, from its line to its answer. The wait for a slow reader is this task's own."""
+        """Handle one request. Only this task waits if the peer reads slowly."""
         try:
             answer = await self._answer(line)
         except asyncio.CancelledError:
@@ -165,7 +163,7 @@ class RpcServer:
 
 
 def _request(line: bytes) -> tuple[int | str, str, Json]:
-    """Raises ValueError with a sentence that says what is wrong."""
+    """Parse a line into (id, method, params). Raises ValueError with a message for the caller."""
     try:
         message = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -183,7 +181,7 @@ def _request(line: bytes) -> tuple[int | str, str, Json]:
 
 
 def _id_of(line: bytes) -> int | str | None:
-    """The id of a request that is otherwise wrong, so that its caller is not left waiting."""
+    """The id of an otherwise invalid request, so that its caller gets an answer; None if it has no valid id."""
     with contextlib.suppress(ValueError, RecursionError, AttributeError):
         number = json.loads(line).get("id")
         return number if isinstance(number, int | str) and not isinstance(number, bool) else None
@@ -207,10 +205,10 @@ def _line(answer: Json) -> bytes:
 
 
 async def _discard_rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Who still writes reads only later: were the connection closed now, they would see a broken pipe."""
+    """Read and discard what the peer still writes: it reads our answer only afterwards, if it gets no broken pipe."""
     writer.write_eof()
     with contextlib.suppress(TimeoutError, ConnectionError):
-        async with asyncio.timeout(LINGER_S):
+        async with asyncio.timeout(DISCARD_TIMEOUT_S):
             while await reader.read(1 << 16):
                 pass
 

@@ -1,4 +1,4 @@
-"""The tools with which an agent keeps schedules of its own session."""
+"""The agent tools for schedules: schedule, list_schedules, cancel_schedule."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Json = dict[str, Any]
 
 
 def tools(schedules: Schedules) -> dict[str, Callable[[Asked], Awaitable[Json]]]:
-    """Tool name -> what it does, for `ToolCalls.acts`."""
-    mine = _Tools(schedules)
+    """The handlers by tool name, for `ToolCalls.acts`."""
+    mine = _ScheduleTools(schedules)
     return {"schedule": mine.schedule, "list_schedules": mine.list, "cancel_schedule": mine.cancel}
 
 
-class _Tools:
-    """An agent sees and changes the schedules of its session only; those of others are as if they were not."""
+class _ScheduleTools:
+    """The handlers. An agent sees and changes only the schedules of its own session."""
 
     def __init__(self, schedules: Schedules) -> None:
         self.schedules = schedules
@@ -35,8 +35,8 @@ class _Tools:
         tz = str(asked.arguments.get("tz") or "UTC")
         try:
             told = self.schedules.of_agent(asked.who.key, spec, text, tz)
-            name = await self._act(asked, f"schedule {spec}", lambda tx, who: rows.by_agent(tx, told))
-        except (BadSchedule, rows.Taken) as no:
+            name = await self._act(asked, f"schedule {spec}", lambda tx, who: rows.add_by_agent(tx, told))
+        except (BadSchedule, rows.ScheduleRefused) as no:
             return _refused(f"{no}. Nothing was scheduled.")
         if isinstance(name, Made):
             return _refused(f"{name.reason}. Nothing was scheduled.")
@@ -53,7 +53,7 @@ class _Tools:
         name = _text(asked, "name")
         try:
             done = await self._act(asked, f"cancel schedule {name}", lambda tx, who: _cancel(tx, who.key, name))
-        except rows.Taken as no:
+        except rows.ScheduleRefused as no:
             return _refused(f"{no}. Nothing was cancelled.")
         if isinstance(done, Made):
             return _refused(f"{done.reason}. Nothing was cancelled.")

@@ -1,4 +1,4 @@
-"""Schedules: what fires by the clock. One timer for the next due time; a firing is an event (Laws 1, 2)."""
+"""Schedules: events that fire by the clock (Laws 1, 2). One timer waits for the next due time of all schedules."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from semel.timing.walltime import BadSchedule
 log = structlog.get_logger("semel.schedules")
 
 Json = dict[str, Any]
-RETRY_MS = 2000  # after the ledger could not be used
+RETRY_MS = 2000  # delay after a ledger error
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 FORMS: tuple[schedule.Form, ...] = ("cron", "at", "every")
 
 
 class Schedules:
-    """The schedules of a gateway. `target` tells a session key's agent and home; `wake` of sessions with work."""
+    """The schedules of a gateway. `target` resolves a session key's agent and home; `wake` starts a session's turn."""
 
     def __init__(
         self, record: Record, clock: Clock, target: Callable[[str], To], wake: Callable[[int], None], agent: str
@@ -42,14 +42,14 @@ class Schedules:
         self.clock = clock
         self.wake = wake
         self._target = target
-        self._agent = agent  # whose own sessions of schedules are
+        self._agent = agent  # the agent of schedules' own sessions
         self._changed = asyncio.Event()
-        self.doubtful_until = 0  # ms: what was due until then may have fired before the ledger was put back (Law 14)
+        self.doubtful_until = 0  # ms: firings due up to then may have happened before a restore (Law 14)
 
     # ------------------------------------------------------------ the timer
 
     async def configure(self, told: Mapping[str, ScheduleSettings]) -> None:
-        """What the configuration says. A one-shot whose time was over when it was first read never fires."""
+        """Apply the configured schedules. A one-shot that was already past when it was first configured never fires."""
         meant = [
             self._told(s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, "config") for s in told.values()
         ]
@@ -67,7 +67,7 @@ class Schedules:
             await self._rest(following)
 
     async def _round(self) -> int | None:
-        """Fire what is due now; when (ms) something is due next."""
+        """Fire everything that is due. Returns the next due time in ms; None if there is none."""
         while True:
             now = self.clock.now()
             ready, following = await self.record.read(rows.due, now)
@@ -82,7 +82,7 @@ class Schedules:
             woken = await self.record.write(rows.fire, row, self._to(row.name, row.session), what, following)
         except LedgerError:
             raise
-        except Exception as fault:  # the machine's tz database lost its zone, say: the others go on
+        except Exception as fault:  # e.g. a zone missing from the tz database; the other schedules go on
             log.exception("a schedule cannot fire; it is paused", schedule=row.name)
             await self.record.write(rows.pause, row.name, str(fault) or repr(fault))
             return
@@ -100,7 +100,7 @@ class Schedules:
                 one.cancel()
 
     def _to(self, name: str, session: str) -> To:
-        """Where it is heard. A schedule's own session has no home: the transcript is the delivery."""
+        """The session of a schedule. A schedule's own session has no home: the transcript is the delivery."""
         if session == rows.own_session(name):
             return To(session, self._agent, None)
         return self._target(session)
@@ -115,14 +115,14 @@ class Schedules:
         """One schedule. Raises NotFound."""
         found = await self.record.read(rows.one, name)
         if found is None:
-            raise _none(name)
+            raise _no_such_schedule(name)
         return found
 
     async def add(
         self, name: str, text: str, *, session: str | None = None, cron: str | None = None, at: str | None = None,
         every: str | None = None, tz: str = "UTC", downtime: str = "once", replace: bool = False,
     ) -> Json:  # fmt: skip
-        """Make a schedule; the same once more changes nothing. Raises BadRequest, Conflict."""
+        """Create a schedule. Creating the same schedule again changes nothing. Raises BadRequest, Conflict."""
         given = {form: spec for form, spec in zip(FORMS, (cron, at, every), strict=True) if spec is not None}
         if len(given) != 1:
             raise BadRequest("a schedule has exactly one of cron, at and every")
@@ -134,29 +134,29 @@ class Schedules:
             await self.record.write(rows.add, told, replace)
         except ValueError as bad:
             raise BadRequest(str(bad)) from None
-        except rows.Taken as taken:
+        except rows.ScheduleRefused as taken:
             raise Conflict(str(taken)) from None
         self._changed.set()
         return await self.show(name)
 
     async def remove(self, name: str) -> None:
-        """It is no more. Raises NotFound, Conflict (one of the configuration)."""
+        """Remove a schedule. Raises NotFound, or Conflict if it comes from the configuration."""
         try:
             if not await self.record.write(rows.remove, name):
-                raise _none(name)
-        except rows.Taken as taken:
+                raise _no_such_schedule(name)
+        except rows.ScheduleRefused as taken:
             raise Conflict(str(taken)) from None
         self._changed.set()
 
     async def pause(self, name: str) -> Json:
-        """It does not fire until it is resumed; what would fall due meanwhile does not count as missed."""
+        """Pause a schedule until `resume`. Firings during the pause do not count as missed. Raises NotFound."""
         if not await self.record.write(rows.pause, name):
-            raise _none(name)
+            raise _no_such_schedule(name)
         self._changed.set()
         return await self.show(name)
 
     async def resume(self, name: str) -> Json:
-        """It fires again, from the next due time on."""
+        """Resume a paused schedule from its next due time on. Raises NotFound, Conflict."""
         found = await self.show(name)
         form = next(one for one in FORMS if one in found)
         try:
@@ -168,8 +168,8 @@ class Schedules:
         self._changed.set()
         return await self.show(name)
 
-    def of_agent(self, session: str, spec: str, text: str, tz: str) -> rows.Told:
-        """A schedule an agent asks for, in its own session. `spec`: a cron, or a date and time. Raises BadSchedule."""
+    def of_agent(self, session: str, spec: str, text: str, tz: str) -> rows.ScheduleDefinition:
+        """Build a schedule that an agent asked for. `spec`: a cron, or a date and time. Raises BadSchedule."""
         form: schedule.Form = "at" if re.match(r"\s*\d{4}-\d\d-", spec) else "cron"
         told = self._told(f"agent-{secrets.token_hex(3)}", session, text, form, spec, tz, "once", "agent")
         if told.due is None:
@@ -177,12 +177,12 @@ class Schedules:
         return told
 
     def changed(self) -> None:
-        """Something was written beside this: look again."""
+        """Recompute the next due time after a schedule was written elsewhere."""
         self._changed.set()
 
     def _told(
         self, name: str, session: str | None, text: str, form: schedule.Form, spec: str, tz: str, downtime: str, by: str
-    ) -> rows.Told:
+    ) -> rows.ScheduleDefinition:
         if not NAME.fullmatch(name):
             raise BadSchedule(f"name: {name!r} is not 1 to 64 letters, digits, '_' or '-'")
         if not text.strip():
@@ -194,16 +194,16 @@ class Schedules:
         key = identity.check_session_key(session) if session else rows.own_session(name)
         now = self.clock.now() // 1000
         due = schedule.read(form, spec, zone(tz), now).next(now)
-        return rows.Told(name, key, text, form, spec.strip(), tz, downtime, by, due)  # type: ignore[arg-type]
+        return rows.ScheduleDefinition(name, key, text, form, spec.strip(), tz, downtime, by, due)  # type: ignore[arg-type]
 
 
 def _decide(row: Row, now: int, doubtful_until: int) -> tuple[schedule.Firings, int | None]:
-    """What of a schedule fires now, and when it is due next. Computed off the loop."""
+    """(firings that are due now, next due time). CPU-bound; runs in a thread."""
     series = schedule.read(row.form, row.spec, zone(row.tz), row.anchor // 1000)
     if row.due <= doubtful_until:
         until = doubtful_until // 1000
         return schedule.doubtful(series, row.due // 1000, until), series.next(until)
-    return schedule.due_now(series, row.due // 1000, now, row.downtime), series.next(now)
+    return schedule.decide_firings(series, row.due // 1000, now, row.downtime), series.next(now)
 
 
 def _anchor(tx: Any, name: str) -> int:
@@ -211,5 +211,5 @@ def _anchor(tx: Any, name: str) -> int:
     return 0 if row is None else int(row.anchor) // 1000
 
 
-def _none(name: str) -> NotFound:
+def _no_such_schedule(name: str) -> NotFound:
     return NotFound(f"there is no schedule {name!r}; `semel schedules list` names those there are")

@@ -1,4 +1,8 @@
-"""What an agent's tools do: each call over the socket becomes one claim, and its answer says what happened."""
+"""Handle tool calls of agents: each call over the socket becomes one claim, and the answer reports its outcome.
+
+A call is bound to a turn (Law 10): the turn whose stream announced it, else the running turn of the session. Tools that
+say nothing (schedules, background jobs) are registered in `ToolCalls.acts` and make no claim.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from semel.gateway import files
-from semel.gateway.files import FILE_LIMIT, Copies
+from semel.gateway.files import MAX_FILE_BYTES, Copies
 from semel.gateway.outbound.destinations import HOME, Place, Places
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tools.rpc import RpcError
@@ -28,30 +32,30 @@ from semel.text.visible import is_blank
 Json = dict[str, Any]
 
 
-class Running(Protocol):
-    """What a running turn offers to the tools of its agent."""
+class RunningTurn(Protocol):
+    """The running turn as tool calls use it (implemented by `Run`)."""
 
     @property
     def cancelled_by(self) -> str | None:
         """Who stopped the turn."""
 
     async def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
-        """(tool call id, turn) of the open tool call this is, if the stream tells of it soon.
+        """Match a call to the stream: (tool call id, turn), waiting briefly for its announcement; turn may be None.
 
-        All that the agent streamed before it is committed when this returns.
+        When this returns, all that the agent streamed before is committed.
         """
 
     @property
     def gone(self) -> bool:
-        """The agent's process died; whoever calls is what it left behind (Law 10)."""
+        """Whether the agent's process died, so that the caller is an orphan of it (Law 10)."""
 
     def sends(self, text: str) -> None:
-        """A tool says this to the home: a block that may repeat it is not previewed (Law 5)."""
+        """Note a text that a tool sends to the home: a block that may repeat it is not previewed (Law 5)."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One call, checked."""
+    """One validated tool call."""
 
     who: tool_calls.Spawned
     name: str
@@ -61,7 +65,7 @@ class Asked:
 
 
 class ToolCalls:
-    """The handler behind the gateway's socket."""
+    """The handler of the RPC server (`hello`, `call`, `answered`)."""
 
     def __init__(
         self,
@@ -69,7 +73,7 @@ class ToolCalls:
         places: Places,
         agents: Mapping[str, AgentSettings],
         blobs: Path,
-        running: Callable[[int], Running | None],
+        running: Callable[[int], RunningTurn | None],
         kick: Callable[[], None],
         holds: Callable[[int], bool],
         find_announcing_turn: Callable[[int, str], int | None],
@@ -80,15 +84,15 @@ class ToolCalls:
         self.blobs = blobs
         self.running = running
         self.kick = kick
-        self.holds = holds  # whether a spawn is a process of this gateway that lives
-        self.find_announcing_turn = find_announcing_turn  # of a process and its tool call, where no turn runs
-        self.acts: dict[str, Callable[[Asked], Awaitable[Json]]] = {}  # tools that say nothing
+        self.holds = holds  # whether a spawn is a live process of this gateway
+        self.find_announcing_turn = find_announcing_turn  # by spawn and tool call id, used while no turn runs
+        self.acts: dict[str, Callable[[Asked], Awaitable[Json]]] = {}  # tools that make no claim, by name
         self.strangers = 0
         self.copies = Copies()
         self._order: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, method: str, params: Json) -> Json:
-        """Raises RpcError for what is not a method, or not a token of ours."""
+        """Handle one request. Raises RpcError for an unknown method, an unknown token or an invalid call."""
         match method:
             case "hello":
                 return await self._hello(params)
@@ -104,7 +108,7 @@ class ToolCalls:
     async def _who(self, params: Json) -> tool_calls.Spawned:
         try:
             return await self.record.read(tool_calls.spawned, _token(params))
-        except tool_calls.Stranger:
+        except tool_calls.UnknownToken:
             self.strangers += 1
             raise RpcError("stranger", "this token belongs to no agent process of this gateway") from None
 
@@ -121,8 +125,11 @@ class ToolCalls:
         }
 
     async def _call(self, params: Json) -> Json:
-        """Calls of one agent process are recorded in the order they came in: else one whose tool server died could be
-        recorded after its repetition was answered, and be taken for a call of its own (Law 5)."""
+        """Handle a tool call.
+
+        Calls of one agent process are recorded in the order of arrival. Otherwise a call whose tool server died could
+        be recorded after its own repeat, and count as a separate call (Law 5).
+        """
         turn_taking = self._order.setdefault(_token(params), asyncio.Lock())
         async with turn_taking:
             asked = await self._asked(params)
@@ -133,7 +140,7 @@ class ToolCalls:
         return await self.acts[asked.name](asked)
 
     async def _asked(self, params: Json) -> Asked:
-        """Whose call it is, and of which turn. Raises RpcError."""
+        """Validate a call and find its agent process and turn. Raises RpcError."""
         who = await self._who(params)
         name, arguments = str(params.get("name", "")), params.get("arguments")
         if not isinstance(arguments, dict) or name not in _TOOLS.keys() | self.acts.keys():
@@ -163,7 +170,7 @@ class ToolCalls:
             with self.copies if asked.name == "send_file" else contextlib.nullcontext():
                 what, blob = await _TOOLS[asked.name](self, asked)
                 if running is not None and what.home and what.kind in ("text", "file", "edit"):
-                    running.sends(what.text)  # before the commit: the same words may stream meanwhile
+                    running.sends(what.text)  # before the commit, because the same text may stream meanwhile
                 made = await self.record.write(tool_calls.call, asked.call, what, blob)
         except tool_calls.SameIdOtherCall as bad:
             raise RpcError("bad-call", str(bad)) from None
@@ -179,7 +186,7 @@ class ToolCalls:
         return self.places.resolve(asked.who.key, asked.who.home, to if isinstance(to, str) else None)
 
     def _say(self, asked: Asked, text: str, place: Place, op: Json | None = None, **rest: Any) -> Say:
-        """A claim of this call. `op` {} or more: the first part is that operation; None: nothing needs to leave."""
+        """Build the claim of this call. `op`: fields of the first part; None if nothing has to be sent."""
         legs = self.places.legs(place.dest, asked.who.key, text, op) if place.dest and op is not None else ()
         return Say("tool", text, place.dest, home=place.home, legs=legs, problem=place.problem, **rest)
 
@@ -188,7 +195,7 @@ class ToolCalls:
         place = self._place(asked, asked.arguments.get("to"))
         if why := self.places.refuses(place.dest, "file"):
             return Say("tool", caption, None, kind="file", problem=why), None
-        limit = min(FILE_LIMIT, self.places.file_limit(place.dest) or FILE_LIMIT)
+        limit = min(MAX_FILE_BYTES, self.places.file_limit(place.dest) or MAX_FILE_BYTES)
         try:
             blob = await asyncio.to_thread(files.copy_promised, asked.agent.cwd, path, self.blobs, limit)
         except (files.FileRefused, files.StoreFailed) as no:

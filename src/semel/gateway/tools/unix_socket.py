@@ -1,4 +1,4 @@
-"""A unix socket that only its owner can reach: made in one step, and never taken from a living gateway."""
+"""Create a unix socket that only its owner can reach, atomically, and never in place of a live gateway's."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-PATH_BYTES = 107 if sys.platform == "linux" else 103
-"""Longest path of a unix socket (unix(7): sun_path holds 108 bytes on Linux, 104 on the BSDs, with the
-NUL)."""
+MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103
+"""Longest path of a unix socket in bytes (unix(7): sun_path holds 108 on Linux, 104 on the BSDs, with the NUL)."""
 
 
 class SocketRefused(Exception):
@@ -23,10 +22,13 @@ class SocketRefused(Exception):
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Where the gateway of this data directory listens: inside it, or, if that is too long a path for a unix
-    socket, in a private directory of this user under the run-time or temporary directory."""
+    """The socket path of the gateway with this data directory.
+
+    It is inside the data directory or, if that path is too long for a unix socket, in a private directory of this user
+    under $XDG_RUNTIME_DIR or the temporary directory.
+    """
     path = data_dir / "gateway.sock"
-    if len(os.fsencode(path)) <= PATH_BYTES:
+    if len(os.fsencode(path)) <= MAX_PATH_BYTES:
         return path
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     name = hashlib.blake2b(os.fsencode(path.absolute()), digest_size=8).hexdigest()
@@ -36,15 +38,17 @@ def socket_path(data_dir: Path) -> Path:
 def listen(path: Path) -> tuple[socket.socket, tuple[int, int]]:
     """A listening socket at `path`, and its (device, inode).
 
-    It is bound under another name and renamed when it listens and only its owner may connect: there is no
-    moment in which a caller finds it half made, and a dead gateway's socket is replaced in one step.
+    It is bound under another name, restricted to its owner, and renamed once it listens. A caller therefore never
+    finds a socket that is not ready, and a dead gateway's socket is replaced atomically. Raises SocketRefused.
     """
     _private(path.parent)
     _free(path)
     draft = path.with_name(f".{os.getpid()}")
     for name in (path, draft):
-        if len(os.fsencode(name)) > PATH_BYTES:
-            raise SocketRefused(f"{name} is too long for a unix socket ({PATH_BYTES} bytes); use a shorter data_dir")
+        if len(os.fsencode(name)) > MAX_PATH_BYTES:
+            raise SocketRefused(
+                f"{name} is too long for a unix socket ({MAX_PATH_BYTES} bytes); use a shorter data_dir"
+            )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         draft.unlink(missing_ok=True)
@@ -61,7 +65,7 @@ def listen(path: Path) -> tuple[socket.socket, tuple[int, int]]:
 
 
 def _private(directory: Path) -> None:
-    """The directory exists, is ours, and no one else may enter it."""
+    """Make sure that the directory exists, is ours, and is closed to others. Raises SocketRefused."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.lstat()
@@ -74,7 +78,7 @@ def _private(directory: Path) -> None:
 
 
 def _free(path: Path) -> None:
-    """Nothing is at `path`, or only the socket of a gateway that is gone."""
+    """Check that `path` is free, or the socket of a dead gateway. Raises SocketRefused."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -95,7 +99,7 @@ def _free(path: Path) -> None:
 
 
 def unlink_ours(path: Path, inode: tuple[int, int] | None) -> None:
-    """Law 10 in the small: a gateway that stops late does not take away its successor's socket."""
+    """Remove the socket if it is still ours: a gateway that stops late must not remove its successor's (cf. Law 10)."""
     with contextlib.suppress(OSError):
         found = path.lstat()
         if (found.st_dev, found.st_ino) == inode:
@@ -103,7 +107,7 @@ def unlink_ours(path: Path, inode: tuple[int, int] | None) -> None:
 
 
 def peer_uid(writer: asyncio.StreamWriter) -> int | None:
-    """The user at the other end (Linux: SO_PEERCRED, unix(7)); None where the system does not tell."""
+    """The uid of the connected process (Linux: SO_PEERCRED, unix(7)); None on other systems."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     peer: socket.socket = writer.get_extra_info("socket")

@@ -1,12 +1,11 @@
-"""Files that an agent hands over in its stream: into the store before the fold sees them (Law 6).
+"""Store the files in an agent's stream before the stream is folded (Law 6).
 
 An image, a sound or an embedded resource comes as one content block, beside the text (ACP, Content) or in a tool's
-result. Its bytes are taken out of the update here, and an `AgentFile` stands in their place: nothing behind this
-carries megabytes, and what is recorded later is in the store already. The file's row comes first, as for received
-files: what a killed gateway leaves is cleaned up by the next one. What was kept and never recorded, since it was a
-repeat, is let go once nothing of the agent waits.
+result. Its bytes are replaced here by an `AgentFile`, so that later stages carry no megabytes and record only stored
+files. The file's row is written first, as for received files, so that the next gateway can clean up
+after a crash. A stored file that no entry uses, because it was a repeat, is released once no signal of the agent waits.
 
-What cannot be stored stays in its place as a block that says why (`missing`), and is told in words.
+A block that cannot be stored stays in place with the reason (`missing`), and is described in words.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import structlog
 
 from semel.acp_stream.attachment import AgentFile, is_attachment
 from semel.gateway import files
-from semel.gateway.files import FILE_LIMIT, Copies, plain_mime, plain_name
+from semel.gateway.files import MAX_FILE_BYTES, Copies, plain_mime, plain_name
 from semel.gateway.transactions import Record
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.storage.errors import LedgerError
@@ -45,7 +44,7 @@ _ENDINGS = {"image/jpeg": ".jpg", "image/webp": ".webp", "audio/wav": ".wav", "a
 
 
 class Unreadable(ValueError):
-    """A content block whose content cannot be taken. The message says why, for people."""
+    """The content of a block cannot be stored. The message gives the reason, for people."""
 
 
 class AgentFiles:
@@ -55,7 +54,7 @@ class AgentFiles:
         self.record = record
         self.blobs = blobs
         self.copies = copies
-        self.gone = gone  # called where a file may have lost the last that held it
+        self.gone = gone  # called when a file may have become unused
         self.is_storing = False
         self._kept: Counter[str] = Counter()
 
@@ -63,7 +62,7 @@ class AgentFiles:
         return f"<AgentFiles {self._kept.total()} kept>"
 
     async def take(self, update: Json) -> Json:
-        """The update with its files in the store, and named in their places."""
+        """Store the files of an update and return it with references in their place."""
         if not carries_files(update):
             return update
         self.is_storing = True
@@ -94,7 +93,7 @@ class AgentFiles:
         return part if part.get("type") in ("text", "diff", "terminal", None) else await self.store(part)
 
     async def store(self, block: Any) -> Json:
-        """A content block that names its file, or says why there is none."""
+        """Store a content block. Returns it with a reference to its file, or with the reason why it is `missing`."""
         told = {name: value for name, value in block.items() if name in ("type", "mimeType", "uri", "name", "size")}
         inner = block.get("resource")
         if isinstance(inner, dict):
@@ -115,7 +114,7 @@ class AgentFiles:
 
     async def _keep(self, file: AgentFile, data: bytes) -> AgentFile:
         assert file.id is not None
-        if self._kept[file.id]:  # an agent tells a call's content anew with each update of it
+        if self._kept[file.id]:  # agents repeat a call's content with each update
             return file
         with self.copies:
             await self.record.write(rows.keep, file.id, len(data), file.name, file.mime)
@@ -125,7 +124,7 @@ class AgentFiles:
         return file
 
     async def release(self) -> None:
-        """What was recorded is held by its entries. The rest goes."""
+        """Release the stored files. Entries hold those that were recorded; the others are removed."""
         left, self._kept = +self._kept, Counter()
         if not left:
             return
@@ -174,7 +173,7 @@ def _result_blocks(raw: Any) -> list[Any]:
 
 
 def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
-    """The file of a content block, with its content; without one, it is only named. Raises Unreadable."""
+    """The file of a content block with its bytes, or only the file if the block is a mere link. Raises Unreadable."""
     kind = block.get("type")
     if kind not in _NAMES:
         raise Unreadable("it is of a type that is not known")
@@ -187,8 +186,8 @@ def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
         return _named(told, kind, uri, mime)
     if not data:
         raise Unreadable("it is empty")
-    if len(data) > FILE_LIMIT:
-        raise Unreadable(f"it is larger than {FILE_LIMIT:,} bytes")
+    if len(data) > MAX_FILE_BYTES:
+        raise Unreadable(f"it is larger than {MAX_FILE_BYTES:,} bytes")
     if not mime and uri is not None and uri.startswith("data:"):
         mime = uri[len("data:") :].partition(",")[0].partition(";")[0]
     if not mime:
@@ -199,7 +198,7 @@ def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
 
 def _content(told: Mapping[str, Any], kind: str, uri: str | None) -> bytes | None:
     if told.get("leftOut"):  # the agent's line was too long: only its ends were kept
-        raise Unreadable(f"it is larger than {FILE_LIMIT:,} bytes")
+        raise Unreadable(f"it is larger than {MAX_FILE_BYTES:,} bytes")
     encoded = told.get("blob" if kind == "resource" else "data")
     if kind == "resource" and isinstance(text := told.get("text"), str):
         return text.encode("utf-8", "replace")
@@ -211,8 +210,8 @@ def _content(told: Mapping[str, Any], kind: str, uri: str | None) -> bytes | Non
         raise Unreadable("its data cannot be read")
     if encoded.startswith("data:"):
         encoded = encoded.partition(",")[2]
-    if len(encoded) > FILE_LIMIT * 4 // 3 + 4:
-        raise Unreadable(f"it is larger than {FILE_LIMIT:,} bytes")
+    if len(encoded) > MAX_FILE_BYTES * 4 // 3 + 4:
+        raise Unreadable(f"it is larger than {MAX_FILE_BYTES:,} bytes")
     try:
         return base64.b64decode("".join(encoded.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -240,7 +239,7 @@ def _path(uri: str) -> str:
 
 
 def _name(told: Mapping[str, Any], kind: str, uri: str | None, mime: str) -> str:
-    """The name it was given, or the last one of its address, or what it is."""
+    """The file's name: as given, else the last part of its URI, else a word for its type."""
     given = told.get("name") or told.get("title")
     if isinstance(given, str) and given.strip():
         return plain_name(given)

@@ -1,8 +1,8 @@
-"""Live agents: at most N processes, the least recently used idle one ended first, each with its own token.
+"""The pool of live agents: at most N processes, each with its own fencing token.
 
-A session has at most one. It is kept between turns, for `idle_after` seconds, because a start costs a second
-and 60-500 MB; after that the next event starts it anew and its memory is loaded. An agent that is no process
-(`Agent.process`) waits for no room and takes none.
+A session has at most one agent. It is kept for `idle_after` seconds between turns, because a start costs a second and
+60-500 MB; after that, the next turn starts a new process, which loads its history. If the pool is full, the least
+recently used idle process is ended. An agent that is not a process (`Agent.process`) does not count.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from semel.acp_stream import Fold, profile_for
 from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
 from semel.gateway.transactions import Record
 from semel.gateway.turns.agent_files import AgentFiles
-from semel.gateway.turns.stream_view import Viewing
+from semel.gateway.turns.stream_view import StreamView
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import show
 from semel.ledger.turns import spawns as rows
 
 log = structlog.get_logger("semel.spawns")
 
-PAUSE = 0.25  # seconds after which what an agent tells between turns is taken for told
+PAUSE = 0.25  # seconds to collect updates between turns before they are shown
 
 
 def token_digest(token: str) -> bytes:
-    """What the ledger keeps of a token."""
+    """The digest under which the ledger stores a fencing token."""
     return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 @dataclass
-class Live:
+class LiveAgent:
     """A running agent process and what it holds."""
 
     spawn: int
@@ -46,26 +46,26 @@ class Live:
     agent: str
     conversation: Conversation
     idle_after: float
-    process: bool = True  # it takes room
+    process: bool = True  # counts towards the limit of the pool
     busy: bool = True
     used: float = 0.0
     told_names: tuple[str, ...] | None = None  # the destinations its model was told of
-    primed: bool = False  # the agent was given what its memory lacks
+    primed: bool = False  # the agent was told what its memory lacks
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[Any] = field(default_factory=asyncio.Queue, repr=False)  # Signal, and marks of the run
-    history_ended: bool = False  # what it told of the past marks that the last turn there had ended
-    announces: bool | None = None  # whether its stream tells of its tool calls; None: not seen yet
+    history_ended: bool = False  # its replay shows that its last turn had ended
+    announces: bool | None = None  # whether its stream announces tool calls; None: unknown yet
     afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(default=None, repr=False)  # of its last turn
     aftermath: asyncio.Task[None] | None = field(default=None, repr=False)
     settling: bool = False
     fold: Fold = field(default_factory=Fold, repr=False)
-    viewing: Viewing = field(default_factory=Viewing, repr=False)
+    viewing: StreamView = field(default_factory=StreamView, repr=False)
     slots: show.Slots = field(default_factory=show.Slots, repr=False)
     files: AgentFiles | None = field(default=None, repr=False)
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
-class Spawns:
+class AgentPool:
     """The pool. `take` before a turn, `give_back` or `drop` after it."""
 
     def __init__(
@@ -85,11 +85,11 @@ class Spawns:
         self.socket = socket
         self.most = most
         self.idle_after = idle_after
-        self.files = files  # where files go that an agent hands over
-        self.inside: Callable[[int], Inside | None] = lambda session: None  # for agents that are no processes
-        self.live: dict[int, Live] = {}
+        self.files = files  # makes the store for files of an agent
+        self.inside: Callable[[int], Inside | None] = lambda session: None  # for in-process agents
+        self.live: dict[int, LiveAgent] = {}
         self._opening = 0
-        self._leaving: set[int] = set()  # spawns whose process is being ended: they still hold memory
+        self._leaving: set[int] = set()  # spawns being ended: their processes still use memory
         self._waiting = 0  # sessions that wait for room
         self._free = asyncio.Condition()
         self._closing: set[asyncio.Task[None]] = set()
@@ -99,19 +99,19 @@ class Spawns:
         return f"<Spawns {busy} busy, {len(self.live) - busy} idle, {self._opening} opening, at most {self.most}>"
 
     def idle_spawn(self, session: int) -> int | None:
-        """The process that would serve this session's next turn at once, if it is live."""
+        """The spawn id of the session's idle process; None if it has none."""
         one = self.live.get(session)
         return one.spawn if one is not None and not one.busy else None
 
     def holds(self, spawn: int) -> bool:
-        """Whether this process is one of ours now: not dead, not being ended."""
+        """Whether this spawn is live in this pool: neither dead nor being ended."""
         return any(one.spawn == spawn for one in self.live.values())
 
     def find_announcing_turn(self, spawn: int, tool: str) -> int | None:
-        """The turn in which a process of ours told of this tool call; None: it told of none (Law 10)."""
+        """The turn in which this spawn announced the tool call; None if it did not (Law 10)."""
         return next((one.viewing.turns.get(tool) for one in self.live.values() if one.spawn == spawn), None)
 
-    async def take(self, session: int, key: str, agent: str, memory: str | None) -> Live:
+    async def take(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
         """The session's process, started if need be. Waits for room. Raises AgentError."""
         one = self.live.get(session)
         if one is not None and not one.busy:
@@ -135,14 +135,14 @@ class Spawns:
             self._opening -= 1
             await self._notify()
 
-    def _occupy(self, one: Live) -> None:
+    def _occupy(self, one: LiveAgent) -> None:
         one.busy = True
         if one.timer is not None:
             one.timer.cancel()
             one.timer = None
 
     def _make_room(self) -> bool:
-        """True: there is room. Else an idle process is ended for each session that waits, and waited for."""
+        """Whether there is room for a process. If not, end one idle process per waiting session."""
         live = [s for s in self.live.values() if s.process]
         if len(live) + self._opening + len(self._leaving) < self.most:
             return True
@@ -151,7 +151,7 @@ class Spawns:
             self._end_soon(min(idle, key=lambda s: s.used), "made room for another session")
         return False
 
-    async def _open(self, session: int, key: str, agent: str, memory: str | None) -> Live:
+    async def _open(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
         if agent not in self.agents:
             raise AgentError(f"no agent is named {agent!r}; add [agents.{agent}] to the configuration")
         token = secrets.token_urlsafe(32)
@@ -172,14 +172,16 @@ class Spawns:
         fold = Fold(profile_for(conversation.profile or conversation.agent_name))
         process = self.agents[agent].process
         kept = self.files() if self.files is not None else None
-        one = Live(spawn, session, key, agent, conversation, self.idle_after(agent), process, fold=fold, files=kept)
+        one = LiveAgent(
+            spawn, session, key, agent, conversation, self.idle_after(agent), process, fold=fold, files=kept
+        )
         self.live[session] = one
         one.pump = asyncio.create_task(self._pump(one), name=f"signals of {key}")
         log.info("agent started", session=key, agent=agent, spawn=spawn, restored=conversation.restored)
         return one
 
-    async def _pump(self, one: Live) -> None:
-        """Signals in the order of the wire. A process that dies between turns is noticed at once."""
+    async def _pump(self, one: LiveAgent) -> None:
+        """Queue the signals in the order of the wire. Notices at once if the process dies between turns."""
         while True:
             signal = await one.conversation.next()
             if isinstance(signal, Update) and not signal.replay and one.files is not None:
@@ -191,17 +193,17 @@ class Spawns:
                 self._end_soon(one, signal.why)
                 return
 
-    def _heed(self, one: Live) -> None:
-        """Something was told between turns, perhaps."""
+    def _heed(self, one: LiveAgent) -> None:
+        """Schedule the handling of updates that arrive between turns."""
         if not one.busy and one.aftermath is None and not one.signals.empty():
             one.aftermath = asyncio.create_task(self._aftermath(one), name=f"aftermath of {one.key}")
 
-    async def _aftermath(self, one: Live) -> None:
-        """What an agent tells between turns is shown when it pauses, not when the next turn begins."""
+    async def _aftermath(self, one: LiveAgent) -> None:
+        """Show updates that arrived between turns after a short pause, instead of when the next turn begins."""
         await asyncio.sleep(PAUSE)
         await self._settle(one)
 
-    async def _settle(self, one: Live) -> None:
+    async def _settle(self, one: LiveAgent) -> None:
         one.settling = True
         try:
             waiting = [one.signals.get_nowait() for _ in range(one.signals.qsize())]
@@ -217,13 +219,13 @@ class Spawns:
             one.settling, one.aftermath = False, None
             await self._release_files(one)
 
-    async def _release_files(self, one: Live, ended: bool = False) -> None:
-        """What the agent handed over and nothing recorded is let go, unless it may still be."""
+    async def _release_files(self, one: LiveAgent, ended: bool = False) -> None:
+        """Release stored files of the agent that nothing recorded, unless waiting signals may still record them."""
         if one.files is not None and (ended or (one.signals.empty() and not one.files.is_storing)):
             await one.files.release()
 
-    async def _settled(self, one: Live) -> None:
-        """Nothing of the last turn is being written any more; what waits is left to whoever comes next."""
+    async def _settled(self, one: LiveAgent) -> None:
+        """Wait until nothing of the last turn is being written. Waiting signals are left to the next turn."""
         task = one.aftermath
         if task is None:
             return
@@ -233,8 +235,8 @@ class Spawns:
             task.cancel()
             one.aftermath = None
 
-    async def give_back(self, one: Live) -> None:
-        """The turn is over and the process can serve the next one, if it still lives."""
+    async def give_back(self, one: LiveAgent) -> None:
+        """Return the process to the pool after a turn; end it if its stream is over."""
         if one.pump is not None and one.pump.done():
             await self.drop(one, "it ended by itself")
             return
@@ -246,19 +248,21 @@ class Spawns:
         await self._release_files(one)
         await self._notify()
 
-    async def drop(self, one: Live, why: str, grace: float = 2.0) -> None:
-        """End the process: it died, was cancelled in vain, or the gateway stops. Who is cancelled here leaves it to
-        end all the same, and `stop` waits for it."""
+    async def drop(self, one: LiveAgent, why: str, grace: float = 2.0) -> None:
+        """End the process: it died, ignored a cancel, or the gateway stops.
+
+        If the caller is cancelled, termination continues; `stop` waits for it.
+        """
         await asyncio.shield(self._begin_end(one, why, grace))
 
-    def _begin_end(self, one: Live, why: str, grace: float = 2.0) -> asyncio.Task[None]:
+    def _begin_end(self, one: LiveAgent, why: str, grace: float = 2.0) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._drop(one, why, grace), name=f"end {one.key}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
         self._forget(one)
         return task
 
-    async def _drop(self, one: Live, why: str, grace: float) -> None:
+    async def _drop(self, one: LiveAgent, why: str, grace: float) -> None:
         if one.pump is not None:
             one.pump.cancel()
         if not one.busy:
@@ -273,7 +277,7 @@ class Spawns:
             await self.record.write(rows.ended, one.spawn, why)
             log.info("agent ended", session=one.key, spawn=one.spawn, why=why)
 
-    def _forget(self, one: Live) -> None:
+    def _forget(self, one: LiveAgent) -> None:
         if one.timer is not None:
             one.timer.cancel()
             one.timer = None
@@ -288,7 +292,7 @@ class Spawns:
         if one is not None and not one.busy:
             await self.drop(one, why)
 
-    def _end_soon(self, one: Live, why: str) -> None:
+    def _end_soon(self, one: LiveAgent, why: str) -> None:
         if one.busy or self.live.get(one.session) is not one:
             return
         self._begin_end(one, why)
@@ -298,7 +302,7 @@ class Spawns:
             self._free.notify_all()
 
     async def stop(self, grace: float) -> None:
-        """End every process, all at once."""
+        """End all processes concurrently and wait for them."""
         await asyncio.gather(*(self.drop(s, "the gateway stopped", grace) for s in list(self.live.values())))
         if self._closing:
             await asyncio.gather(*self._closing, return_exceptions=True)

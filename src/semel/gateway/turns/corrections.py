@@ -1,4 +1,4 @@
-"""What becomes of a text that was held back: the agent corrects it, once, or people are told (Laws 5, 12)."""
+"""Texts that were held back: the agent is asked once to correct them, else people are told (Laws 5, 12)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Corrections:
 
     def __init__(self, asked: bool) -> None:
         self.asked = asked
-        self._reasons: list[str] = []  # as the agent was told them
+        self._reasons: list[str] = []  # given to the agent
 
     def are_due(self, end: Answered, problems: Sequence[Problem]) -> bool:
         """Whether the agent is to be asked now that it ended its turn."""

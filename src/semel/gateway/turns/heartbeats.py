@@ -1,7 +1,7 @@
-"""Heartbeats: a turn where nothing happened in a session for a while.
+"""Heartbeats: start a turn in a session after nothing happened there for a while.
 
-When one is due follows from the ledger alone: so long after the session's last entry or turn, moved into the
-active hours. Nothing is stored for it. A heartbeat's own entry counts, too, so the next is as far away again.
+The due time follows from the ledger alone: an interval after the session's last entry or turn, moved into the active
+hours. Nothing else is stored. A heartbeat's own entry counts, too, so the next one is a full interval later.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Heartbeats:
         self.clock = clock
         self.settings = settings
         self.wake = wake
-        self._due: dict[int, int] = {}  # session -> not before (ms): what happens meanwhile only makes it later
-        self._seen = 0  # sessions up to this one were looked at
+        self._due: dict[int, int] = {}  # session -> earliest due time (ms); activity only makes it later
+        self._seen = 0  # highest session id looked at
 
     async def run(self) -> None:
-        """Until cancelled. A session that is made while this sleeps cannot be due before it looks again."""
+        """Run until cancelled. A session created during a sleep cannot be due before the sleep ends."""
         while True:
             start = self.clock.now()
             try:
@@ -58,14 +58,14 @@ class Heartbeats:
             self._seen = fresh[-1].id
 
     async def _look(self, session: int) -> None:
-        """Beat, if it is really due; note when to look again."""
+        """Fire the heartbeat if it is due, and note when to check again."""
         row = await self.record.read(rows.pulse, session)
         if row is None:
             del self._due[session]
             return
         now, every = self.clock.now(), round(self.settings.every_s * 1000)
         if row.away or row.turn is not None or row.wake_at is not None:
-            self._due[session] = now + every  # it cannot be quiet for so long before that
+            self._due[session] = now + every  # it cannot be idle long enough before that
             return
         due = -(-(row.quiet + every) // 1000)
         at = active(zone(self.settings.tz), max(due, now // 1000), self.settings.hours)
@@ -73,13 +73,13 @@ class Heartbeats:
             self._due[session] = at * 1000
             return
         words = (self.settings.quiet,)
-        if await self.record.write(rows.beat, session, row.quiet, due, self.settings.text, words):
+        if await self.record.write(rows.hear_heartbeat, session, row.quiet, due, self.settings.text, words):
             self.wake(session)
         self._due[session] = now + every
 
 
 def quiet_words(events: Sequence[Bound]) -> tuple[str, ...]:
-    """The words that say nothing in a turn over these events: a heartbeat brings its own."""
+    """The replies that count as quiet in a turn over these events; each heartbeat carries its own."""
     found: list[str] = []
     for event in events:
         if is_heartbeat(event):
@@ -89,5 +89,5 @@ def quiet_words(events: Sequence[Bound]) -> tuple[str, ...]:
 
 
 def is_heartbeat(event: Bound) -> bool:
-    """Ours, and not an event that somebody else gave this kind."""
+    """Whether the event is a heartbeat of the gateway, not one reported with this kind."""
     return event.kind == "heartbeat" and event.source.startswith("heartbeat:")

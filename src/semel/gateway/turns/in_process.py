@@ -1,7 +1,7 @@
-"""What an agent in the gateway's own process uses of it: the record as its memory, and the tools' door (Laws 4, 10).
+"""The gateway's services for an in-process agent: the transcript as its memory, and the tools (Laws 4, 10).
 
-It holds nothing of its own. Whatever such an agent does passes the same handler, with the same fencing token, as the
-calls of an agent that is a process.
+It has no state of its own. The tool calls of such an agent go through the same handler, with the same fencing token, as
+those of an agent process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from semel.gateway.ports import AgentError, Stretch
 from semel.gateway.transactions import Record
 from semel.gateway.turns.run import Run
-from semel.gateway.turns.run_context import Mark
+from semel.gateway.turns.run_context import FlushBarrier
 from semel.ledger.turns import history, summary
 from semel.ledger.turns.turns import Fenced
 
@@ -51,7 +51,7 @@ class Inside:
     async def settled(self) -> None:
         run = self._running(self._session)
         if run is not None and not run.over:
-            mark = Mark(asyncio.get_running_loop().create_future())
+            mark = FlushBarrier(asyncio.get_running_loop().create_future())
             run.live.signals.put_nowait(mark)
             await mark.done
         if run is None or run.over:  # it broke off before it could record what was told

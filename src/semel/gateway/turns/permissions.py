@@ -1,7 +1,7 @@
 """Permission requests of a running turn: policy, people, deadline; each answered once.
 
-An answer goes to the agent once it is recorded, and so does a deadline that passed: where both come together, the
-ledger says which was first. A stop waits for nothing.
+An answer, or an expired deadline, goes to the agent only after it is recorded; if both happen at once, the ledger
+decides which was first. A stop is answered at once.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.turns import show
 
 Json = dict[str, Any]
-OURS = "semel"  # the name our MCP server has in every agent
-GUARDED = (
+MCP_SERVER_NAME = "semel"  # the name our MCP server has in every agent
+SELF_GUARDED_TOOLS = (
     "send_message", "send_file", "add_reaction", "edit_message", "ask", "schedule", "list_schedules",
     "cancel_schedule", "list_background", "cancel_background",
 )  # fmt: skip
 """Our tools that guard themselves (Laws 5, 10). `run_in_background` is none: a person is asked about its command."""
-NOBODY = "nobody could see it"  # who denied a request in a session without a home or watchers
-CROWDED = "too many requests of guests wait"  # who denied one of a turn that may not hold an agent any longer
+DENIED_UNSEEN = "nobody could see it"  # denial: the session has neither a home nor watchers
+DENIED_CROWDED = "too many requests of guests wait"  # denial: this turn may not keep its agent waiting
 _SLOT = 1 << 40  # slots of permission items, away from those of the fold
 
 
 @dataclass
 class Open:
-    """A request that waits for an answer."""
+    """A permission request that waits for an answer."""
 
     asked: Asked
     slot: int
@@ -92,7 +92,9 @@ class Permissions:
         if self.policy in ("allow", "deny"):
             option = _option(request, self.policy)
             return self._at_once(request, option, slot, {**body, "state": "answered", "answer": option, "by": "policy"})
-        denied_by = NOBODY if not self.seen() else CROWDED if not self.open and not self.may_wait() else None
+        denied_by = (
+            DENIED_UNSEEN if not self.seen() else DENIED_CROWDED if not self.open and not self.may_wait() else None
+        )
         if denied_by is not None:
             option = _option(request, "deny")
             state = "cancelled" if option is None else "answered"
@@ -111,12 +113,12 @@ class Permissions:
         return [show.ItemOpen(slot, "permission", request.id, body=asked, announce=announce)]
 
     def _at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[show.Op]:
-        """Nobody is asked: the agent has its answer, and what became of it is shown."""
+        """Answer a request without asking a person, and show the answer."""
         self._answer(request, option)
         return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
 
     def recorded(self, items: Mapping[int, int], expired: Collection[int]) -> None:
-        """The rows the open requests became, and those whose deadline is recorded to have passed, all by slot."""
+        """Note the committed items of open requests by slot, and answer those whose deadline has passed (`expired`)."""
         for slot, one in list(self.open.items()):
             one.item = items.get(slot, one.item)
             if slot in expired:
@@ -147,7 +149,7 @@ class Permissions:
         return out
 
     def close(self) -> None:
-        """No timer outlives the run."""
+        """Cancel all timers at the end of the run."""
         for slot in list(self.open):
             self._close(slot)
 
@@ -191,17 +193,26 @@ def is_ours(tool_call: Json, known: Json) -> bool:
     metas = [meta for one in told if isinstance(meta := one.get("claudeCode"), dict)]
     servers = [server.get("name") for meta in metas if isinstance(server := meta.get("mcpServer"), dict)]
     tools = [meta["toolName"] for meta in metas if isinstance(meta.get("toolName"), str)]
-    if any(server != OURS for server in servers) or not all(map(_names_us, tools)):
+    if any(server != MCP_SERVER_NAME for server in servers) or not all(map(_is_our_tool_name, tools)):
         return False
     titles = [name for one in both for name in (one.get("name"), one.get("title")) if isinstance(name, str)]
-    return any(map(_names_us, [*tools, *titles]))
+    return any(map(_is_our_tool_name, [*tools, *titles]))
 
 
 def _runs(given: object) -> bool:
-    """None of these tools is given a command."""
+    """Whether the input holds a command, which none of our self-guarded tools takes."""
     return isinstance(given, dict) and any(name in given for name in ("command", "cmd"))
 
 
-def _names_us(name: str) -> bool:
+def _is_our_tool_name(name: str) -> bool:
     """`mcp__semel__x` (Claude Code, Hermes, Qwen), `mcp.semel.x` (Codex), `Tool: semel/x`, `semel_x` (OpenCode)."""
-    return any(name in (f"mcp__{OURS}__{t}", f"mcp.{OURS}.{t}", f"Tool: {OURS}/{t}", f"{OURS}_{t}") for t in GUARDED)
+    return any(
+        name
+        in (
+            f"mcp__{MCP_SERVER_NAME}__{t}",
+            f"mcp.{MCP_SERVER_NAME}.{t}",
+            f"Tool: {MCP_SERVER_NAME}/{t}",
+            f"{MCP_SERVER_NAME}_{t}",
+        )
+        for t in SELF_GUARDED_TOOLS
+    )

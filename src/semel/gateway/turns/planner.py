@@ -1,6 +1,6 @@
-"""How a turn asks its agent: from the start, again, or where it stood; and what a fresh process must be told once.
+"""Plan an attempt: start, restart or resume the prompt, or finish from history; and what a new process must be told.
 
-A process that was just started may remember nothing, or something else than what people saw (Laws 6, 8, 9).
+A new process may remember nothing, or something other than what people saw (Laws 6, 8, 9).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import RECORD, Died, Update
 from semel.gateway.transactions import Record
 from semel.gateway.turns import prompt
-from semel.gateway.turns.agent_pool import Live
+from semel.gateway.turns.agent_pool import LiveAgent
 from semel.gateway.turns.recovered_text import LostAttempts
 from semel.law import interrupted_turn, memory_diff
 from semel.law import turn as law
 from semel.ledger.turns import history, turns, utterances
 from semel.ledger.turns import recorded_texts as rows
-from semel.ledger.turns.turns import Begun, Fence, Told
+from semel.ledger.turns.turns import Begun, EntryToTell, Fence
 from semel.ledger.turns.utterances import Utterance
 
 REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
@@ -38,15 +38,15 @@ class Plan:
     how: law.How | Literal["give up"]
     said: tuple[Utterance, ...] = ()
     notes: tuple[str, ...] = ()
-    told: tuple[Told, ...] = ()
+    told: tuple[EntryToTell, ...] = ()
     why: str = ""
 
 
 Recollect = Callable[[law.How, LostAttempts], Awaitable[None]]
-"""Records and shows what an agent remembers of its lost attempts, and nobody was shown."""
+"""Records and shows what only the agent remembers of its lost attempts."""
 
 
-class Asking:
+class AttemptPlanner:
     """Decides, for each attempt, from the record and from what the agent's process told when it was started."""
 
     def __init__(self, record: Record, places: Places, quiet: Collection[str]) -> None:
@@ -54,8 +54,8 @@ class Asking:
         self.places = places
         self.quiet = quiet
 
-    async def plan(self, begun: Begun, fence: Fence, live: Live, recollect: Recollect) -> Plan:
-        """How this attempt asks; made durable before it does. Raises Fenced."""
+    async def plan(self, begun: Begun, fence: Fence, live: LiveAgent, recollect: Recollect) -> Plan:
+        """Decide how this attempt prompts the agent, and record the decision before it does. Raises Fenced."""
         how: law.How = "start"
         lost = LostAttempts()
         if begun.attempt > 1:
@@ -79,7 +79,7 @@ class Asking:
             told = tuple(one for one in told if one.root == begun.root)
         return Plan(how, lost.said, tuple(notes), told)
 
-    async def _lost(self, begun: Begun, live: Live) -> LostAttempts:
+    async def _lost(self, begun: Begun, live: LiveAgent) -> LostAttempts:
         deeds = tuple(await self.record.read(history.list_deeds, begun.root))
         blocks = tuple(await self.record.read(utterances.list_blocks, begun.root, begun.home))
         return LostAttempts(await self._said(begun), deeds, blocks, await self._remembered(begun, live))
@@ -87,7 +87,7 @@ class Asking:
     async def _said(self, begun: Begun) -> tuple[Utterance, ...]:
         return tuple(await self.record.read(utterances.list_of_root, begun.root, begun.home))
 
-    async def _remembered(self, begun: Begun, live: Live) -> interrupted_turn.Remembered | None:
+    async def _remembered(self, begun: Begun, live: LiveAgent) -> interrupted_turn.Remembered | None:
         """What a process that was just started told of the lost attempts.
 
         One that failed told everything live: what it left in the history is no answer, however whole it looks.
@@ -100,13 +100,13 @@ class Asking:
         asked = [e.text for e in begun.events]
         return interrupted_turn.find_turn(list(live.fold.items()), asked, before, ended=live.history_ended)
 
-    async def _make_durable(self, fence: Fence, how: law.How, live: Live) -> None:
+    async def _make_durable(self, fence: Fence, how: law.How, live: LiveAgent) -> None:
         agent = live.conversation
         about = {"modes": agent.modes, "models": agent.models}
         await self.record.write(turns.asked, fence, how, live.spawn, agent.memory, about)
 
     @staticmethod
-    def _choose(begun: Begun, live: Live, lost: LostAttempts) -> law.Next:
+    def _choose(begun: Begun, live: LiveAgent, lost: LostAttempts) -> law.Next:
         return law.after_loss(
             attempt=begun.attempt,
             tools_started=begun.tools or bool(lost.remembered_calls),
@@ -115,7 +115,7 @@ class Asking:
             history_begun=lost.remembered is not None,
         )
 
-    async def _notes(self, begun: Begun, live: Live, said: Sequence[Utterance]) -> list[str]:
+    async def _notes(self, begun: Begun, live: LiveAgent, said: Sequence[Utterance]) -> list[str]:
         """What a process must be told once: where it can speak, and what it does not remember, or otherwise.
 
         `said`: it is told all of this anyway.
@@ -138,7 +138,7 @@ class Asking:
             notes += prompt.memory_notes(replace(differs, lacks=lacks))
         return notes
 
-    async def difference(self, live: Live, turn: int | None = None) -> memory_diff.Difference:
+    async def difference(self, live: LiveAgent, turn: int | None = None) -> memory_diff.Difference:
         """Where the history that a loaded agent told and the record before `turn` differ."""
         await replayed(live)
         recorded, whole = await self.record.read(rows.recorded, live.session, turn)
@@ -147,7 +147,7 @@ class Asking:
         return await asyncio.to_thread(memory_diff.difference, recorded, told, names, whole=whole, quiet=self.quiet)
 
 
-async def replayed(live: Live, *, with_files: bool = False) -> None:
+async def replayed(live: LiveAgent, *, with_files: bool = False) -> None:
     """Let a replay run out: what a restored agent tells of the past, before it is asked anything.
 
     `with_files`: what it hands over there is stored, too. What of it is not recorded is let go with the turn's end.

@@ -1,7 +1,7 @@
-"""What an agent is given to read: the bound events, and beside them what it must know and nobody typed.
+"""Build the prompts for agents: the bound events, and notes of Semel that nobody typed.
 
-What a person wrote goes as its own block, unchanged. Everything else is marked as what it is; nothing of it
-is stored as something a user or an agent said (Law 4).
+A person's own text is a separate, unchanged block. Everything else is marked as coming from Semel, and is never stored
+as something that a user or an agent said (Law 4).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from semel.gateway.turns.prompt_events import MARK, block, inert, marked
 from semel.gateway.turns.prompt_files import Given
 from semel.law.memory_diff import Difference, quote
 from semel.ledger.turns.history import Deed, Spoken
-from semel.ledger.turns.turns import Bound, Told
+from semel.ledger.turns.turns import Bound, EntryToTell
 from semel.ledger.turns.utterances import Utterance, find_last_text
 from semel.text.message_markup import Problem
 
 Json = dict[str, Any]
 
 MEMORY_NOTES = 12  # differences between memory and record that one prompt tells of
-DEEDS = 12  # tool calls that one prompt tells of
+MAX_TOOL_NOTES = 12  # tool calls that one prompt tells of
 HISTORY_CHARS = 20_000  # what an agent without memory is told of the conversation so far
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def content(
-    heard: Sequence[Bound], told: Sequence[Told] = (), notes: Sequence[str] = (), given: Given | None = None
+    heard: Sequence[Bound], told: Sequence[EntryToTell] = (), notes: Sequence[str] = (), given: Given | None = None
 ) -> list[Json]:
     """The prompt of a turn: notes first, then the events in order of hearing. A note that is marked is a block.
 
@@ -79,13 +79,13 @@ def _due(event: Bound) -> str:
     return marked(f"schedule {name} is due ({data.get('due', '')}){missed}; do what it asks", inert(event.text))
 
 
-def _stands_in(told: Told, notes: Sequence[str]) -> bool:
+def _stands_in(told: EntryToTell, notes: Sequence[str]) -> bool:
     """Whether the notes tell of it already: as a difference of memories, or in the history."""
     quoted, line = inert(quote(told.text)), f": {inert(told.text)}\n"
     return any(quoted in one or line in one for one in notes)
 
 
-def _told(told: Told) -> str:
+def _told(told: EntryToTell) -> str:
     if told.role == "notice":
         return inert(told.text)
     quoted = inert(told.text)
@@ -118,7 +118,7 @@ _LEAVES = "already said, and it never left for the person; it leaves as your ans
 
 
 def resume(
-    heard: Sequence[Bound], said: Sequence[Utterance], told: Sequence[Told] = (), notes: Sequence[str] = ()
+    heard: Sequence[Bound], said: Sequence[Utterance], told: Sequence[EntryToTell] = (), notes: Sequence[str] = ()
 ) -> list[Json]:
     """The prompt of an attempt that goes on: what was asked, what became of each text that was said, what was told.
 
@@ -152,8 +152,8 @@ def _utterance(one: Utterance, last: bool, names: Mapping[str, str] | None = Non
 def deeds(begun: Sequence[Deed]) -> list[str]:
     """Tool calls that an agent which goes on may not remember as they ended: the newest, a line each (Law 9)."""
     lines = [_deed(one) for one in begun]
-    if len(lines) > DEEDS:
-        lines = [f"{len(lines) - DEEDS} older tool calls of yours are not told", *lines[-DEEDS:]]
+    if len(lines) > MAX_TOOL_NOTES:
+        lines = [f"{len(lines) - MAX_TOOL_NOTES} older tool calls of yours are not told", *lines[-MAX_TOOL_NOTES:]]
     return lines
 
 

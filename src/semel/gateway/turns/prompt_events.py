@@ -20,7 +20,7 @@ MARK = "[semel: "
 
 def inert(text: str) -> str:
     """Text from outside cannot imitate our own marks: their opening bracket becomes a parenthesis."""
-    return imitations.opened(text)
+    return imitations.escape_semel_markers(text)
 
 
 def marked(what: str, body: str) -> str:

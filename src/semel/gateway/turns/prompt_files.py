@@ -1,4 +1,4 @@
-"""Received files, as an agent is given them: copied into its workspace, so that its own tools can read them.
+"""Copy received files into an agent's workspace, so that its own tools can read them.
 
 `<workspace>/.semel/received/<beginning of the blob's id>-<name>`: the same place however often a turn is tried. No step
 follows a symlink, whatever the agent did to its workspace. The directory has a .gitignore of its own.
@@ -28,8 +28,8 @@ log = structlog.get_logger("semel.received")
 Json = dict[str, Any]
 
 FOLDER = (".semel", "received")
-IMAGE = 5_000_000  # bytes of an image that is shown to an agent
-IMAGES = 10_000_000  # and of all that one prompt shows
+MAX_IMAGE_BYTES = 5_000_000  # bytes of an image that is shown to an agent
+MAX_PROMPT_IMAGE_BYTES = 10_000_000  # and of all that one prompt shows
 _ODD = re.compile(r"[^\w.+@ -]|^[.\s-]+|\s+$")
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"),
@@ -60,7 +60,7 @@ def of(events: Sequence[Bound]) -> list[Json]:
 
 
 async def give(store: Path | None, workspace: Path, events: Sequence[Bound], *, images: bool) -> Given:
-    """Put the files of these events into the workspace. Raises nothing: what fails is told to the agent."""
+    """Copy the files of these events into the workspace. Never raises: the prompt reports a failed copy."""
     wanted = of(events)
     if store is None or not wanted:
         return Given()
@@ -71,7 +71,7 @@ def _give(store: Path, workspace: Path, wanted: Sequence[Json], images: bool) ->
     paths: dict[str, Path] = {}
     failed: dict[str, str] = {}
     shown: dict[str, tuple[str, str]] = {}
-    room = IMAGES if images else 0
+    room = MAX_PROMPT_IMAGE_BYTES if images else 0
     for file in wanted:
         id = str(file["id"])
         try:
@@ -83,7 +83,7 @@ def _give(store: Path, workspace: Path, wanted: Sequence[Json], images: bool) ->
             continue
         paths[id] = workspace.absolute() / place(file)
         size = int(file.get("size") or 0)
-        if 0 < size < IMAGE and size <= room and (found := _image(store, id)) is not None:
+        if 0 < size < MAX_IMAGE_BYTES and size <= room and (found := _image(store, id)) is not None:
             shown[id] = found
             room -= size
     return Given(paths, failed, shown)
@@ -158,7 +158,7 @@ def _name(file: Mapping[str, Any]) -> str:
 def _image(store: Path, id: str) -> tuple[str, str] | None:
     """What it is by its first bytes, whatever it is called; None: no image that agents can be shown."""
     with files.open_blob(store, id) as source:
-        data = source.read(IMAGE)
+        data = source.read(MAX_IMAGE_BYTES)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         mime = "image/webp"
     else:

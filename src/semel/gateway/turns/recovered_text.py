@@ -1,8 +1,8 @@
-"""Record and show what an agent remembers of its lost attempts and nobody was shown (Laws 6, 9).
+"""Record and show what only the agent remembers of its lost attempts (Laws 6, 9).
 
-A history is compared with what people were shown, text by text (`semel.law.interrupted_turn`). What it adds becomes
-entries; the last of it is partial, unless it is known that the turn had ended: nobody knows whether it was to go on.
-Tool calls that only the agent's memory has become rows, too: they had started, so their turn is not begun anew.
+The agent's history is compared text by text with what people were shown (`semel.law.interrupted_turn`). Additional text
+becomes entries; the last one is partial unless the turn is known to have ended, because it may have been cut off. Tool
+calls that only the agent's history has become rows, too: they had started, so the turn is not restarted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from semel.ledger.turns import show
 from semel.ledger.turns.history import Deed
 from semel.ledger.turns.turns import Begun
 from semel.ledger.turns.utterances import Block, Utterance
-from semel.text.message_markup import Handed, Problem, Reader, Said
+from semel.text.message_markup import HandedFile, Problem, Reader, Said
 from semel.text.visible import is_blank
 
-FIRST_SLOT = -1000  # of what is remembered, and down from there: away from the slots of what streams
+FIRST_SLOT = -1000  # first slot of recovered text, counting down; streamed text has slots above
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LostAttempts:
 
     @property
     def remembered_calls(self) -> list[Item]:
-        """Those of the agent's memory."""
+        """The tool calls that the agent remembers."""
         return self.remembered.calls if self.remembered is not None else []
 
     @property
@@ -169,7 +169,7 @@ def _read_parts(
         if stretch and (not isinstance(piece, Said) or piece.dest is not None or piece.final):
             out += [] if is_blank(joined := "".join(stretch)) else [_Part(joined)]
             stretch = []
-        if isinstance(piece, Handed):
+        if isinstance(piece, HandedFile):
             place = places.resolve(begun.key, begun.home, piece.dest)
             at_home = place.home or piece.dest in (None, HOME)
             say = None if at_home else say_file_elsewhere(piece.file.row(), place, begun.key, places)
@@ -187,7 +187,7 @@ def _read_parts(
 
 
 def _behind(text: str, held: Sequence[str]) -> str:
-    """What stands in a text behind one that was held back, and that it begins with; "" if nothing."""
+    """The rest of a text after the held-back text that it begins with; "" if there is none."""
     fitting = [one for one in held if one.strip() and text.startswith(one)]
     return text[len(max(fitting, key=len)) :].strip() if fitting else ""
 

@@ -1,7 +1,7 @@
-"""One turn, from the bound events to the end (Laws 2, 3, 6, 9, 10).
+"""Run one attempt of a turn, from the bound events to its end (Laws 2, 3, 6, 9, 10).
 
-A run owns its turn's fence. It asks the agent, folds what comes back in the order of the wire, shows it in
-batches and finishes. Everything it shows is a committed row first.
+A run writes with its turn's fence. It prompts the agent, folds the signals in the order of the wire, commits them in
+batches, and finishes the turn. Everything is committed before it is shown.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Any
 import structlog
 
 from semel.gateway.ports import Answered, Asked, Died, Signal, Update
-from semel.gateway.turns import prompt, prompt_files
-from semel.gateway.turns.agent_pool import Live
+from semel.gateway.turns import prompt, prompt_files, run_context
+from semel.gateway.turns.agent_pool import LiveAgent
 from semel.gateway.turns.corrections import Corrections
 from semel.gateway.turns.heartbeats import is_heartbeat, quiet_words
 from semel.gateway.turns.permissions import Permissions
 from semel.gateway.turns.recovered_text import LostAttempts, recollect
-from semel.gateway.turns.run_context import Deps, Lost, Mark, MayWait, Withdrawn, at_will, guests_of, resolve
+from semel.gateway.turns.run_context import FlushBarrier, RunDependencies, SteerCancelled
 from semel.gateway.turns.speech import Speech
-from semel.gateway.turns.turn_end import again_in, as_told, notices, retry_notice, why
+from semel.gateway.turns.turn_end import as_told, notices, retry_delay_s, retry_notice, why
 from semel.law import turn as law
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg, is_local
 from semel.ledger.turns import show, turns, utterances
-from semel.ledger.turns.turns import Begun, Bound, Fence, Stop, Told
+from semel.ledger.turns.turns import Begun, Bound, EntryToTell, Fence, Stop
 from semel.ledger.turns.utterances import Utterance
 
 log = structlog.get_logger("semel.turn")
 
 SHOW_EVERY = 0.033  # seconds between two batches while text streams
 CANCEL_PATIENCE = 15.0  # seconds an agent has to end a cancelled prompt, before its process is ended
-OVERTAKEN = 3.0  # seconds the stream is given to tell of a tool call that came by the other pipe
-FIRST_TURN_S = 0.6  # the same in the first turn of a process: only the order of what is said depends on it
-CUT_SHORT = ("max_tokens", "refusal")  # stop reasons of a model that was not done with its text
-UNANNOUNCED = 0.1  # the same, for an agent that was seen not to tell of its calls
+TOOL_ANNOUNCEMENT_TIMEOUT_S = 3.0  # seconds to wait until the stream announces a tool call that came by socket
+FIRST_ANNOUNCEMENT_TIMEOUT_S = 0.6  # the same in a process's first turn: only the order of texts depends on it
+TRUNCATING_STOP_REASONS = ("max_tokens", "refusal")  # stop reasons of a model that was not done with its text
+SILENT_AGENT_ANNOUNCEMENT_TIMEOUT_S = 0.1  # the same, for an agent known not to announce its calls
 
 Json = dict[str, Any]
 
@@ -46,7 +46,13 @@ Json = dict[str, Any]
 class Run:
     """A running turn."""
 
-    def __init__(self, deps: Deps, begun: Begun, live: Live, may_wait: MayWait = at_will) -> None:
+    def __init__(
+        self,
+        deps: RunDependencies,
+        begun: Begun,
+        live: LiveAgent,
+        may_wait: run_context.MayWait = run_context.always_may_wait,
+    ) -> None:
         self.deps = deps
         self.begun = begun
         self.live = live
@@ -83,29 +89,26 @@ class Run:
             agent.approvals, begun.numbers, lambda: may_wait(self),
         )  # fmt: skip
 
-        self.guests = guests_of(begun.events)
+        self.guests = run_context.guests_of(begun.events)
 
     def __repr__(self) -> str:
         return f"<Run turn {self.begun.turn} of {self.begun.key}, attempt {self.begun.attempt}, {self.how}>"
 
-    # ------------------------------------------------------------ what others may ask of a running turn
-
     async def flush(self) -> None:
-        """All that the agent streamed so far is committed when this returns."""
+        """Wait (at most 5 s) until all that the agent streamed so far is committed."""
         if self.over:
             return
-        mark = Mark(asyncio.get_running_loop().create_future())
+        mark = FlushBarrier(asyncio.get_running_loop().create_future())
         self.live.signals.put_nowait(mark)
         with contextlib.suppress(TimeoutError):  # it only settles the order of what is shown
             async with asyncio.timeout(5):
                 await mark.done
 
     async def announced(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
-        """(tool call id, turn) of the open tool call this is, if the stream tells of it soon.
+        """(tool call id, turn) of the open tool call this is, if the stream announces it in time.
 
-        A call comes by another pipe than the stream and may overtake it, on a busy machine by much: what the
-        agent said before it has to be recorded, and leave, before it. All that was streamed is committed then. Which
-        turn it belongs to is a question only where the process served an earlier one (Law 10).
+        A call comes by another pipe than the stream and may overtake it; what the agent said before it must be recorded
+        first. The turn is in question only if the process served an earlier one (Law 10).
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + self._announcement_timeout()
@@ -129,8 +132,10 @@ class Run:
 
     def _announcement_timeout(self) -> float:
         if self.live.announces is False or (self.first and self.unannounced):
-            return UNANNOUNCED
-        return FIRST_TURN_S if self.first and self.live.announces is None else OVERTAKEN
+            return SILENT_AGENT_ANNOUNCEMENT_TIMEOUT_S
+        if self.first and self.live.announces is None:
+            return FIRST_ANNOUNCEMENT_TIMEOUT_S
+        return TOOL_ANNOUNCEMENT_TIMEOUT_S
 
     def sends(self, text: str) -> None:
         """A tool says this to the home: a block that may repeat it is not previewed (Law 5)."""
@@ -143,7 +148,7 @@ class Run:
         return able and self.fold.profile.second == "steers"
 
     async def steer(self) -> bool:
-        """Messages that are to join this turn are bound to it and given to the agent; False: it was over."""
+        """Bind waiting messages to this turn and prompt the agent with them. False if the turn was over."""
         if not self.steers:
             return False
         self.open += 1  # before the commit: the turn does not end between the binding and the prompt
@@ -153,12 +158,12 @@ class Run:
         try:
             events = await self.deps.record.write(turns.join, self.fence)
         except Exception as fault:
-            self.live.signals.put_nowait(Withdrawn())
+            self.live.signals.put_nowait(SteerCancelled())
             if not isinstance(fault, turns.Fenced):
                 log.warning("a message could not join the turn", session=self.begun.key, why=str(fault))
             return False
         if not events:  # another one brought them in
-            self.live.signals.put_nowait(Withdrawn())
+            self.live.signals.put_nowait(SteerCancelled())
             return True
         content = prompt.events(events, await self._given(events))
         self.viewing.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
@@ -202,11 +207,11 @@ class Run:
 
     def _expired(self, op: show.Op) -> None:
         self.viewing.pending.append(op)
-        self.live.signals.put_nowait(Mark(asyncio.get_running_loop().create_future()))
+        self.live.signals.put_nowait(FlushBarrier(asyncio.get_running_loop().create_future()))
 
-    # ------------------------------------------------------------ the walk
-
-    async def go(self, how: law.How, said: Sequence[Utterance], notes: Sequence[str], told: Sequence[Told]) -> bool:
+    async def go(
+        self, how: law.How, said: Sequence[Utterance], notes: Sequence[str], told: Sequence[EntryToTell]
+    ) -> bool:
         """Ask the agent and follow it to the end. True: another turn is due. Raises Lost, Fenced, LedgerError."""
         self.how = how
         self._hold_back(said)
@@ -246,27 +251,27 @@ class Run:
         end: Answered | None = None
         while True:
             signals = await self._next()
-            marks: list[Mark] = []
+            marks: list[FlushBarrier] = []
             try:
                 for signal in signals:
-                    if isinstance(signal, Answered | Withdrawn):
+                    if isinstance(signal, Answered | SteerCancelled):
                         end = self._closed(end, signal)
                         if end is not None and self.open <= 0:
                             self.ending = True
                             return end
-                    elif isinstance(signal, Mark):
+                    elif isinstance(signal, FlushBarrier):
                         marks.append(signal)
                     else:
                         self._take(signal)
                 if marks or self._due():
                     await self._show()
             finally:
-                resolve(marks)
+                run_context.resolve(marks)
 
-    def _closed(self, end: Answered | None, signal: Answered | Withdrawn) -> Answered | None:
+    def _closed(self, end: Answered | None, signal: Answered | SteerCancelled) -> Answered | None:
         """One prompt less is open; how the turn ends so far: the last answer counts, a failure before all."""
         self.open -= 1
-        if isinstance(signal, Withdrawn):
+        if isinstance(signal, SteerCancelled):
             return end
         worse = signal if end is None or end.stop != "error" else end
         if self.open > 0:  # answered together with it, or taken up next: what was told so far is told
@@ -286,9 +291,9 @@ class Run:
         """A prompt that was answered only by words about a queue is unanswered. Raises Lost."""
         only = self.viewing.seen & {"queued", "message", "tool"} == {"queued"}
         if only and end.stop == "end_turn" and self.stopped is None:
-            raise Lost("put the message into a queue of its own and answered only that")
+            raise run_context.AgentLost("put the message into a queue of its own and answered only that")
 
-    async def _next(self) -> list[Signal | Mark | Withdrawn]:
+    async def _next(self) -> list[Signal | FlushBarrier | SteerCancelled]:
         """At least one signal, or none if a batch is due first. Raises Lost after too long a silence."""
         queue = self.live.signals
         wait = self.agent.silence
@@ -299,9 +304,9 @@ class Run:
                 signals = [await queue.get()]
         except TimeoutError:
             if not self.viewing.pending and not self.permissions.open and not self.viewing.working():
-                raise Lost(f"told nothing for {self.agent.silence:g} s") from None
+                raise run_context.AgentLost(f"told nothing for {self.agent.silence:g} s") from None
             return []
-        while not queue.empty() and not isinstance(signals[-1], Answered | Died | Withdrawn):
+        while not queue.empty() and not isinstance(signals[-1], Answered | Died | SteerCancelled):
             signals.append(queue.get_nowait())
         return signals
 
@@ -309,7 +314,7 @@ class Run:
         now = asyncio.get_running_loop().time()
         return bool(self.viewing.pending) and now - self.last_show >= SHOW_EVERY
 
-    def _take(self, signal: Signal | Mark | Withdrawn) -> None:
+    def _take(self, signal: Signal | FlushBarrier | SteerCancelled) -> None:
         match signal:
             case Update(data=data, replay=replay):
                 self._tell_end()
@@ -325,7 +330,7 @@ class Run:
                 self.last_show = 0.0
             case Died(why=why):
                 self.gone = True
-                raise Lost(why)
+                raise run_context.AgentLost(why)
 
     async def _show(self) -> None:
         ops = self.viewing.batch()
@@ -363,8 +368,6 @@ class Run:
             turn_how=self.how, spawn=self.live.spawn,
         )  # fmt: skip
 
-    # ------------------------------------------------------------ the end
-
     def _hold_back(self, said: Sequence[Utterance]) -> None:
         self.speech.hold_back(one.text for one in said if one.home)
 
@@ -400,7 +403,7 @@ class Run:
     def _end_blocks(self, end: Answered) -> None:
         """The agent answered: what it was still saying ends here, and only now it is known what that says."""
         self.ending = self.viewing.ending = True
-        self.viewing.cut = end.stop in CUT_SHORT
+        self.viewing.cut = end.stop in TRUNCATING_STOP_REASONS
         self.viewing.take(self.fold.end(end.stop, end.error))
 
     async def _correct(self, end: Answered) -> None:
@@ -443,7 +446,7 @@ class Run:
 
     async def _tried_again(self, ops: list[show.Op], end: Answered) -> bool:
         """Law 9: what failed for a passing reason is tried again a little later, under the same root."""
-        wait = again_in(end, self.begun.attempt, self.agent.attempts)
+        wait = retry_delay_s(end, self.begun.attempt, self.agent.attempts)
         if wait is None:
             return False
         again = [*ops, retry_notice(why(end), wait, self.begun.attempt + 1)]
@@ -473,7 +476,7 @@ class Run:
         self.deps.kick()
 
     def drain_marks(self) -> None:
-        """The run is over: nobody waits for it any more."""
+        """End the run: release everybody who waits for it, and leave other signals to the next turn."""
         if self.live.announces is None and self.unannounced:
             self.live.announces = any(self.viewing.told(name, arguments) for name, arguments in self.unannounced)
         self.over = True
@@ -486,8 +489,8 @@ class Run:
         kept = []
         while not self.live.signals.empty():
             signal = self.live.signals.get_nowait()
-            if isinstance(signal, Mark):
-                resolve([signal])
+            if isinstance(signal, FlushBarrier):
+                run_context.resolve([signal])
             else:
                 kept.append(signal)
         for signal in kept:

@@ -1,4 +1,4 @@
-"""The collaborators of a run (`Deps`), its queue markers and its exceptions."""
+"""The collaborators of a run (`RunDependencies`), the markers in its signal queue, and its exception."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from semel.ledger.turns.turns import Bound
 
 
 @dataclass
-class Mark:
-    """Put between signals: resolved once everything before it is committed."""
+class FlushBarrier:
+    """A barrier in the queue of signals: `done` is resolved once everything before it is committed."""
 
     done: asyncio.Future[None]
 
 
-def resolve(marks: Sequence[Mark]) -> None:
-    """Everything before these is committed."""
+def resolve(marks: Sequence[FlushBarrier]) -> None:
+    """Resolve these barriers: everything before them is committed."""
     for mark in marks:
         if not mark.done.done():
             mark.done.set_result(None)
 
 
-class Withdrawn:
+class SteerCancelled:
     """Signal: a queued prompt was withdrawn before it was written to the agent, so no answer to it comes."""
 
 
-class Lost(Exception):
-    """The agent's process died under the turn, or does not answer it."""
+class AgentLost(Exception):
+    """The agent's process died during the turn, or does not answer."""
 
 
 @dataclass(frozen=True)
-class Deps:
-    """What every run needs."""
+class RunDependencies:
+    """The shared collaborators of all runs."""
 
     record: Record
     places: Places
@@ -59,7 +59,7 @@ MayWait = Callable[[Any], bool]
 """Whether a run may hold its agent while it waits for a permission."""
 
 
-def at_will(run: Any) -> bool:
+def always_may_wait(run: Any) -> bool:
     return True
 
 

@@ -1,8 +1,8 @@
 """Wakes become turns: one at a time per session, many sessions at once (Laws 2, 3, 9).
 
-A session with something to do has one task that serves it until nothing is due. A wake that comes while it
-serves makes it look once more; no wake is lost between "finished" and "idle", because the look and the end of
-the task are one step of the loop.
+A session with work has one task that serves it until nothing is due. A wake during that time makes the task check once
+more. No wake is lost between "finished" and "idle", because the last check and the end of the task happen without an
+await in between.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import structlog
 
 from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError, Died
-from semel.gateway.turns.agent_pool import Live, Spawns
-from semel.gateway.turns.planner import Asking
+from semel.gateway.turns.agent_pool import AgentPool, LiveAgent
+from semel.gateway.turns.planner import AttemptPlanner
 from semel.gateway.turns.run import Run
-from semel.gateway.turns.run_context import Deps, Lost
+from semel.gateway.turns.run_context import AgentLost, RunDependencies
 from semel.gateway.turns.turn_end import retry_notice
 from semel.law import turn as law
 from semel.law.access import may_hold_agent
@@ -33,13 +33,13 @@ log = structlog.get_logger("semel.turns")
 T = TypeVar("T")
 
 RETRY_S = 2.0  # after the ledger or an agent could not be used
-LOOK_S = 0.05  # between two looks whether a session that is served runs a turn
+POLL_INTERVAL_S = 0.05  # interval at which `alone` checks whether the served session runs a turn
 
 
 class Turns:
     """Serves sessions that have something to do. `done` is called after each turn that ended."""
 
-    def __init__(self, deps: Deps, spawns: Spawns, lease: str, done: Callable[[], None]) -> None:
+    def __init__(self, deps: RunDependencies, spawns: AgentPool, lease: str, done: Callable[[], None]) -> None:
         self.deps = deps
         self.spawns = spawns
         self.lease = lease
@@ -53,10 +53,10 @@ class Turns:
             int, tuple[int, Stop]
         ] = {}  # session: root interrupted before its agent is asked, by whom
         self._deeds: set[asyncio.Task[None]] = set()  # steering and interrupting
-        self._starting: dict[int, tuple[int, asyncio.Task[Live]]] = {}  # session: root, and the start of its agent
+        self._starting: dict[int, tuple[int, asyncio.Task[LiveAgent]]] = {}  # session: root, and the start of its agent
         self._lost: dict[int, str] = {}  # why a session's agent died last
         self._orphans: dict[int, Fence] = {}  # turns whose run broke off without a word in the ledger
-        self.asking = Asking(deps.record, deps.places, deps.quiet)
+        self.asking = AttemptPlanner(deps.record, deps.places, deps.quiet)
         self.attempts = {name: agent.attempts for name, agent in deps.agents.items()}
         self.stopping = False
 
@@ -64,7 +64,7 @@ class Turns:
         return f"<Turns {len(self.runs)} running, {len(self.tasks)} served>"
 
     def wake(self, session: int) -> None:
-        """This session has something to do."""
+        """Serve this session: it has something to do."""
         if self.stopping:
             return
         if session in self.tasks:
@@ -74,7 +74,7 @@ class Turns:
         self.tasks[session] = task
 
     def heed(self, heard: Addressed) -> None:
-        """This became of an event in one session."""
+        """Act on an accepted event: wake its session, or steer or interrupt its turn."""
         if heard.act == "wake":
             self.wake(heard.session)
         elif heard.act is not None and not self.stopping:
@@ -95,7 +95,7 @@ class Turns:
     async def _interrupt(self, heard: Addressed) -> None:
         """A newer message, or a new chapter, stops the turn that ran when it was recorded, and no later one."""
         run, root = self.runs.get(heard.session), heard.root
-        by = Stop(law.CHAPTER if heard.command else law.NEWER, heard.seq)
+        by = Stop(law.STOPPED_BY_NEW_CHAPTER if heard.command else law.STOPPED_BY_NEWER_MESSAGE, heard.seq)
         if run is not None and run.begun.root == root:
             await run.cancel(by)
         elif root is not None and not await self._stop_waiting(heard.session, by, root):
@@ -159,7 +159,7 @@ class Turns:
         while (task := self.tasks.get(session)) is not None:
             if session in self.runs or session in self._starting:
                 raise Conflict("a turn runs in this session; ask again when it is over, or stop it")
-            await asyncio.wait({task}, timeout=LOOK_S)  # it may only be looking whether something is due
+            await asyncio.wait({task}, timeout=POLL_INTERVAL_S)  # it may only be looking whether something is due
         doing = asyncio.get_running_loop().create_task(self._alone(session, deed), name=f"alone in session {session}")
         self.tasks[session] = doing
         return await asyncio.shield(doing)
@@ -207,7 +207,7 @@ class Turns:
             self._left(session)
 
     def _left(self, session: int) -> None:
-        """Nobody serves the session any more; if something was heard meanwhile, look again."""
+        """Clean up after the session's task; start it again if a wake came meanwhile."""
         del self.tasks[session]
         self._stopped.pop(session, None)
         self._overtaken.pop(session, None)
@@ -262,7 +262,7 @@ class Turns:
             return True
         return await self._with(live, begun, fence)
 
-    async def _start(self, begun: Begun) -> Live | None:
+    async def _start(self, begun: Begun) -> LiveAgent | None:
         """The session's process; None: a person stopped the turn before it could be asked. Raises AgentError."""
         taking = self.spawns.take(begun.session, begun.key, begun.agent, begun.memory)
         start = asyncio.create_task(taking, name=f"start {begun.key}")
@@ -284,14 +284,14 @@ class Turns:
         others = [one for one in self.runs.values() if one is not run and one.permissions.open and one.live.process]
         return may_hold_agent(run.guests, [one.guests for one in others if one.guests], self.spawns.most)
 
-    async def _with(self, live: Live, begun: Begun, fence: Fence) -> bool:
+    async def _with(self, live: LiveAgent, begun: Begun, fence: Fence) -> bool:
         run = self.runs[begun.session] = Run(self.deps, begun, live, self._may_wait)
         keep = False
         try:
             due = await self._ask(run, begun, fence, live)
             keep = True
             return due
-        except Lost as lost:
+        except AgentLost as lost:
             log.warning("agent lost", session=begun.key, turn=begun.turn, why=str(lost))
             self._lost[begun.session] = str(lost)
             await self._let_go(run, fence)
@@ -306,7 +306,7 @@ class Turns:
                 await self.spawns.drop(live, "the gateway stopped" if self.stopping else "its turn was lost")
             self.done()
 
-    async def _ask(self, run: Run, begun: Begun, fence: Fence, live: Live) -> bool:
+    async def _ask(self, run: Run, begun: Begun, fence: Fence, live: LiveAgent) -> bool:
         """Ask the agent and follow it to the end; True: another turn is due. Raises Lost, Fenced, LedgerError."""
         plan = await self.asking.plan(begun, fence, live, run.recollect)
         if plan.how == "give up":

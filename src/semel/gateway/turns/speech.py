@@ -1,8 +1,8 @@
-"""From blocks to claims: what an agent's text says, to whom, and what of it may be previewed (Laws 5, 6).
+"""Turn an agent's text blocks into claims, and decide what of a block may be previewed (Laws 5, 6).
 
-A block is read as parts: each stretch of bare text and each addressed body is a claim of its own, in the order of the
-text. The claims are made when the block ends, since only then it is known what it says. A part for home is previewed
-while it grows, unless it may still turn out to repeat what was said there.
+A block is split into parts: each stretch of bare text and each addressed body becomes a claim of its own, in the order
+of the text. Claims are made when the block ends, because only then is its content final. A part for home is previewed
+while it grows, unless it may still turn out to be an echo of what was said there.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from semel.gateway.outbound.destinations import HOME, Place, Places
 from semel.ledger.delivery.claims import Say
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.turns import show
-from semel.text.message_markup import Handed, Internal, Piece, Problem, Reader, Said
-from semel.text.verbatim import Hold, normal
+from semel.text.message_markup import HandedFile, Internal, Piece, Problem, Reader, Said
+from semel.text.verbatim import Hold, verbatim_form
 from semel.text.visible import is_blank
 
-PART = 1 << 32
-"""The slots of a block's parts are so far apart: the fold's own numbers stay far below."""
+PART_SLOT_STEP = 1 << 32
+"""Distance between the slots of a block's parts; the fold's own slot numbers stay far below it."""
 
 REPLACED = "the text that a file stood in was replaced by another one"
 
 
 @dataclass
 class HomePart:
-    """Text of a block for home. `at_once`: its destination was named, so that it does not wait for the closing text."""
+    """Text of a block for home. `at_once`: it names its destination, so it need not wait for the closing text."""
 
     slot: int
     hold: Hold
@@ -60,16 +60,16 @@ class Block:
     slot: int
     reader: Reader
     one_message: bool = False
-    parts: list[HomePart | Say] = field(default_factory=list)  # whose claims are not made yet
-    stretch: HomePart | None = None  # the bare text that may go on
+    parts: list[HomePart | Say] = field(default_factory=list)  # parts not claimed yet
+    stretch: HomePart | None = None  # the open stretch of bare text
     slots: int = 0  # given to its parts so far
     fed: list[str] = field(default_factory=list)
-    claimed: int = 0  # characters of it whose claims are made
+    claimed: int = 0  # number of characters already claimed
     handed: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # files, behind so many characters
     files: list[Mapping[str, Any]] = field(default_factory=list)  # of them, those that were said at home
     spoken: list[Spoken] = field(default_factory=list)  # what it said at home, as far as it leaves together
     previewed: list[str] = field(default_factory=list)
-    superseded: bool = False  # all of it comes again, in the block behind it
+    superseded: bool = False  # the next block repeats all of it
 
     @property
     def shown(self) -> bool:
@@ -81,11 +81,11 @@ class Block:
     def next_slot(self) -> int:
         """The slot of the next part; the first one has the block's own."""
         self.slots += 1
-        return self.slot + (self.slots - 1) * PART
+        return self.slot + (self.slots - 1) * PART_SLOT_STEP
 
 
 class Speech:
-    """The blocks of one turn. Each method returns what is to be shown for it."""
+    """The blocks of one turn. Methods return the operations to record and show."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Speech:
         quiet: Sequence[str] = (),
         whole: bool = False,
     ) -> None:
-        """`quiet`: words that say nothing; `whole`: nothing is previewed, a block is judged at its end."""
+        """`quiet`: replies that count as quiet; `whole`: preview nothing, judge each block at its end."""
         self.session = session
         self.home = home
         self.places = places
@@ -118,7 +118,7 @@ class Speech:
 
     def hold_back(self, texts: Iterable[str]) -> None:
         """Texts already said to the home in this root: a block that may repeat one is not previewed (Law 5)."""
-        self.originals.update(normal(t) for t in texts)
+        self.originals.update(verbatim_form(t) for t in texts)
         for part in (part for block in self.open.values() for part in block.at_home() if not part.shown):
             part.hold = Hold(self.originals)
             part.waiting = part.hold.feed(part.text)
@@ -134,7 +134,7 @@ class Speech:
         return Reader(self.addressed, (HOME, *self.names, *([self.home] if self.home else [])))
 
     def grow(self, slot: int, text: str) -> list[show.Op]:
-        """It streams on."""
+        """Append streamed text to a block."""
         block = self.open.get(slot)
         if block is None:
             return []
@@ -146,7 +146,7 @@ class Speech:
         for piece in pieces:
             if isinstance(piece, Internal):
                 continue
-            if isinstance(piece, Handed):
+            if isinstance(piece, HandedFile):
                 out += self._hand_over(block, piece.dest, piece.file)
             elif isinstance(piece, Said) and piece.dest is None:
                 out += self._bare(block, piece)
@@ -181,7 +181,7 @@ class Speech:
         return self._preview(block, part, part.hold.feed(text))
 
     def _preview(self, block: Block, part: HomePart, text: str) -> list[show.Op]:
-        """What may be seen of a part now."""
+        """The operations that preview more of a part."""
         ready = part.waiting + text
         if not part.shown and is_blank(ready):
             part.waiting = ready  # blank beginnings are no preview of anything yet
@@ -209,7 +209,7 @@ class Speech:
         return Say("block", piece.text, None, problem=piece.reason)
 
     def replace(self, slot: int, text: str) -> list[show.Op]:
-        """The fold recognised a re-delivery: the block's text is this. What was claimed of it stays."""
+        """Replace a block's text after the fold recognised a re-delivery. Claims already made of it stay."""
         old = self.open.get(slot)
         if old is None:
             return []
@@ -245,12 +245,12 @@ class Speech:
         if part is None:
             part = HomePart(slot, Hold(()))
             block.parts.append(part)
-            block.slots = max(block.slots, (slot - block.slot) // PART + 1)
+            block.slots = max(block.slots, (slot - block.slot) // PART_SLOT_STEP + 1)
         part.shown = True
         return show.Replace(slot, "".join(part.previewed))
 
     def end(self, slot: int, partial: bool = False, last: bool = False, cut: bool = False) -> list[show.Op]:
-        """The block is over: its claims are made. `last`: with its turn. `cut`: the model was not done with it."""
+        """End a block and make its claims. `last`: the turn ends with it. `cut`: the model did not finish it."""
         block = self.open.pop(slot, None)
         if block is None:
             return []
@@ -348,9 +348,9 @@ class Speech:
         return []
 
     def _attach_home(self, block: Block, file: Mapping[str, Any], at_once: bool) -> list[show.Op]:
-        """A file is said at home, where it stands. What was said before it is claimed first.
+        """Say a file at home, after claiming the text before it.
 
-        The same file once more in its block is a repeat that an adapter made.
+        The same file again in one block is a repeat made by an adapter, and is ignored.
         """
         if file in block.files:
             return []
@@ -388,12 +388,12 @@ class Speech:
         A block that is open ends here, unless the agent's own message id says that it goes on; where it repeats to the
         letter what was said, it is that echo, and goes on as other text.
         """
-        originals, self.originals = self.originals, {normal(word) for word in self.quiet}
+        originals, self.originals = self.originals, {verbatim_form(word) for word in self.quiet}
         return [op for block in self.open.values() for op in self._join(block, originals)]
 
     def _join(self, block: Block, originals: set[str]) -> list[show.Op]:
         stretch = block.stretch
-        repeats = stretch is not None and not stretch.shown and normal(stretch.text) in originals
+        repeats = stretch is not None and not stretch.shown and verbatim_form(stretch.text) in originals
         if block.one_message and not repeats:
             return [] if stretch is None else self._held_no_longer(block, stretch)
         ops = self._claims(block, block.parts)
@@ -404,7 +404,7 @@ class Speech:
         return ops
 
     def _settle_parts(self, block: Block) -> None:
-        """The claims of all that it said so far are made."""
+        """Note that everything the block said so far is claimed."""
         block.parts, block.stretch = [], None
         block.claimed = sum(map(len, block.fed)) - block.reader.waiting
 

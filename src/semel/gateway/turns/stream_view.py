@@ -16,7 +16,7 @@ HEAD = 16_384  # characters of tool output a watcher is sent from its beginning
 TAIL = 8_192  # and from its end; the whole is in the ledger
 LATE = 200  # items of earlier turns that an agent may still tell of; a long life of one must cost no more (Law 11)
 
-SPEAKING = ("send_message", "send_file", "edit_message")  # tools of ours whose text a block may repeat
+SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of ours whose text a block may repeat
 _TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name", "files"}
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
 _ABOUT = {"title", "mode", "commands"}
@@ -33,7 +33,7 @@ class Output:
         self._rest = ""  # the end of what stands behind the head: a tail, and what may be written over
 
     def grow(self, text: str) -> str | None:
-        """What the head grew by; None: it changed where it had been shown."""
+        """The text by which the head grew; None if a shown part of it was overwritten."""
         kept, fresh = self._display.feed(text)
         behind = max(0, self._size - HEAD)
         self._size = kept + len(fresh)
@@ -50,14 +50,14 @@ class Output:
         return grew if pure else None
 
     def body(self) -> dict[str, Any]:
-        """What the item says of the part behind its head."""
+        """The fields of the item for the output behind its head: {"tail", "gap"}."""
         self.dirty = False
         tail = self._rest[-TAIL:]
         gap = self._size - HEAD - len(tail)
         return {"tail": tail or None, "gap": gap if gap > 0 else None}
 
 
-class Viewing:
+class StreamView:
     """Collects what the next batch shows. `history` items, which the ledger knows, are left out."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class Viewing:
         The call comes by another pipe, and may come late, or once more, from a tool server that was started anew.
         """
         known = self.inputs[slot]
-        if known.get("status") in ("pending", "running") and any(_names(known, tool) for tool in SPEAKING):
+        if known.get("status") in ("pending", "running") and any(_names(known, tool) for tool in SPEAKING_TOOLS):
             text = _arguments(known.get("input")).get("text")
             self.speech.hold_back([text] if isinstance(text, str) else [])
 

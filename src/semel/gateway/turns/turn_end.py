@@ -1,4 +1,4 @@
-"""How a turn ends, as people are told; and whether one that failed is tried again (Laws 6, 9)."""
+"""Notices about the end of a turn, and the decision whether a failed turn is retried (Laws 6, 9)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from semel.law import transient_errors
 from semel.law import turn as law
 from semel.ledger.turns import show
 
-LONG = 30.0  # seconds to wait that a person is told of wherever they are
-SPREAD = 1.1  # sessions that failed together do not come back together
+LONG = 30.0  # delays from this many seconds on are announced in chats, too
+MAX_JITTER_FACTOR = 1.1  # jitter: sessions that failed together do not retry together
 
 
-def again_in(end: Answered, attempt: int, most: int) -> float | None:
-    """Seconds until a turn that failed in its `attempt` is tried again; None: it is failed."""
-    failed = transient_errors.judge(why(end), end.meta)
+def retry_delay_s(end: Answered, attempt: int, most: int) -> float | None:
+    """Seconds until a turn that failed in its `attempt` is retried; None if it has failed for good."""
+    failed = transient_errors.judge_failure(why(end), end.meta)
     wait = law.after_failure(attempt=attempt, passing=failed.passing, retry_after=failed.retry_after, most=most)
-    return None if wait is None else wait * random.uniform(1.0, SPREAD)
+    return None if wait is None else wait * random.uniform(1.0, MAX_JITTER_FACTOR)
 
 
 def as_told(end: Answered) -> Answered:

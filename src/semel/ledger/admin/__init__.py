@@ -1,1 +1,1 @@
-"""What operators do: the books, `semel why`, export, import, erasing deleted sessions."""
+"""Operators' tools: the books, `semel why`, export, import, erasing deleted sessions."""

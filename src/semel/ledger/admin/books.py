@@ -1,4 +1,4 @@
-"""The books: the conservation laws as queries over the ledger. Every row one of them gives breaks a law."""
+"""The books: the conservation laws as queries over the ledger. Every row that a book returns breaks its law."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LAWS = {
 
 @dataclass(frozen=True)
 class Book:
-    """One law, and the rows that break it: none, if it holds."""
+    """One law and the rows that break it; none if the law holds."""
 
     name: str
     law: str
@@ -67,7 +67,7 @@ class Book:
 
 
 def audit(tx: Tx, most: int = 20) -> list[Book]:
-    """Run every book; at most `most` broken rows of each are told."""
+    """Run every book; return at most `most` broken rows of each."""
     return [_book(tx, name, most) for name in LAWS]
 
 
@@ -94,7 +94,7 @@ def _uncovered(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def counts(tx: Tx) -> dict[str, int]:
-    """How much the ledger holds."""
+    """The number of rows of each kind in the ledger."""
     row = tx.one("ledger_counts")
     assert row is not None
     return _told(row)

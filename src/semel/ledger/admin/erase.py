@@ -1,7 +1,7 @@
-"""The content of a deleted session goes, piece by piece: each step is one short transaction (Law 11).
+"""Erase the content of deleted sessions piece by piece; each step is one short transaction (Law 11).
 
-A step that was committed is never done again, and one that was not is done by the next gateway: the row of the
-erasure says how far it has come. In order: claims and their parts, entries with the events behind them, turns, items.
+A committed step is never repeated; after a crash the next gateway goes on, because the erasure's row stores its
+position. The order: claims and their parts, entries with their events, turns, items.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from semel.ledger.delivery import part_transitions
 from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
 
-PIECE = 256  # rows of a kind in one transaction
-ITEMS = 16
+ROWS_PER_STEP = 256  # rows of a kind in one transaction
+ITEMS_PER_STEP = 16
 
 
 def left(tx: Tx) -> list[int]:
-    """Sessions whose content is on its way out."""
+    """Sessions whose erasure is unfinished."""
     return [int(r.session) for r in tx.all("erasures_left")]
 
 
 def step(tx: Tx, session: int) -> str:
-    """One piece. "more": there is more; "later": something is still under way to a platform; "done"."""
+    """Erase one piece. "more": there is more; "later": something is still on its way to a platform; or "done"."""
     row = tx.one("erasure_get", session=session)
     if row is None:
         return "done"
@@ -34,20 +34,20 @@ def _move(tx: Tx, row: Row, stage: str, at: int, later: int | None = None) -> st
 
 
 def _claims(tx: Tx, row: Row) -> str:
-    """What was said, newest first. What waits to leave still leaves: a person was promised it."""
-    found = tx.all("erase_claims_next", session=row.session, before=row.at, limit=PIECE)
+    """Erase claims, newest first. Parts in a queue still leave: a person was promised them."""
+    found = tx.all("erase_claims_next", session=row.session, before=row.at, limit=ROWS_PER_STEP)
     later = row.later
     for claim in found:
-        if _left(tx, claim.id):
+        if _erase_parts(tx, claim.id):
             tx.run("erase_claim", id=claim.id, size=len(claim.text))
         else:
             later = max(later, claim.id + 1)
-    full = len(found) == PIECE
+    full = len(found) == ROWS_PER_STEP
     return _move(tx, row, "claims" if full else "entries", found[-1].id if full else 0, later)
 
 
-def _left(tx: Tx, claim: int) -> bool:
-    """Its parts say no more what left; what is held for a person is dropped. False: something is still under way."""
+def _erase_parts(tx: Tx, claim: int) -> bool:
+    """Erase the content of a claim's parts, and drop held ones. False: a part is still on its way."""
     whole = True
     for part in tx.all("erase_parts_of", claim=claim):
         if part.state in delivery.IN_LINE:
@@ -68,8 +68,8 @@ def _left(tx: Tx, claim: int) -> bool:
 
 
 def _entries(tx: Tx, row: Row) -> str:
-    """What was heard and shown."""
-    lo, hi = row.at, min(row.at + PIECE, row.seq)
+    """Erase entries, their events and their commands."""
+    lo, hi = row.at, min(row.at + ROWS_PER_STEP, row.seq)
     where = {"session": row.session, "lo": lo, "hi": hi}
     files = [r.blob for r in tx.all("holdings_of", **where)]
     tx.run("holdings_drop", **where)
@@ -83,24 +83,24 @@ def _entries(tx: Tx, row: Row) -> str:
 
 
 def _turns(tx: Tx, row: Row) -> str:
-    hi = min(row.at + PIECE, row.epoch)
+    hi = min(row.at + ROWS_PER_STEP, row.epoch)
     tx.run("erase_turns", session=row.session, lo=row.at, hi=hi)
     tx.run("erase_jobs", session=row.session, lo=row.at, hi=hi)
     return _move(tx, row, "turns", hi) if hi < row.epoch else _move(tx, row, "items", 0)
 
 
 def _items(tx: Tx, row: Row) -> str:
-    """What was seen beside the transcript, tool output included."""
-    tx.run("erase_pieces", session=row.session, rev=row.rev, limit=PIECE)
-    found = tx.all("erase_items_next", session=row.session, rev=row.rev, limit=ITEMS)
+    """Erase items, including tool output."""
+    tx.run("erase_pieces", session=row.session, rev=row.rev, limit=ROWS_PER_STEP)
+    found = tx.all("erase_items_next", session=row.session, rev=row.rev, limit=ITEMS_PER_STEP)
     for item in found:
-        tx.run("erase_outputs", item=item.id, limit=PIECE)
+        tx.run("erase_outputs", item=item.id, limit=ROWS_PER_STEP)
         tx.run("erase_item", id=item.id)
     return "more" if found else _move(tx, row, "rest", 0)
 
 
 def _rest(tx: Tx, row: Row) -> str:
-    """Over, unless something is still under way, or something was written there while it was deleted."""
+    """Finish the erasure, unless a part is still on its way or the session was written to while it was deleted."""
     session = tx.one("session_by_id", id=row.session)
     assert session is not None
     if session.deleted is not None and session.seq > row.seq:
@@ -117,15 +117,15 @@ def _rest(tx: Tx, row: Row) -> str:
 _STAGES = {"claims": _claims, "entries": _entries, "turns": _turns, "items": _items, "rest": _rest}
 
 
-FILES = 100  # removed in one go
+FILES_PER_STEP = 100  # removed in one go
 
 
 def files_gone(tx: Tx) -> list[str]:
     """Files that no entry holds any more."""
-    return [str(r.id) for r in tx.all("blobs_gone", limit=FILES)]
+    return [str(r.id) for r in tx.all("blobs_gone", limit=FILES_PER_STEP)]
 
 
 def files_removed(tx: Tx, gone: list[str]) -> None:
-    """Their files are no more."""
+    """Forget files that have been removed from the disk."""
     for id in gone:
         tx.run("blob_drop", id=id)

@@ -1,4 +1,4 @@
-"""Why a message did or did not appear: the story of one thing, in the glossary's words."""
+"""Explain why a message did or did not appear: the story of one thing, in the glossary's words."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
 
 def story(tx: Tx, ref: str) -> Json | None:
-    """{"ref", "kind", "lines": [{"at", "text"}]} or None; of an event with "turns", those that took it and all of their
-    attempts. See `find` for what a ref may be."""
+    """{"ref", "kind", "lines": [{"at", "text"}]}, or None if the ref is unknown. See `find` for valid refs.
+
+    The story of an event also has "turns": the turns that took it, with all their attempts.
+    """
     found = find(tx, ref.encode("utf-8", "replace").decode().strip())
     if found is None:
         return None
     kind, number = found
     lines = _TELL[kind](tx, number)
     at = 0
-    for line in lines:  # what has no time of its own belongs to what was told before it
+    for line in lines:  # a line without a time belongs to the line before it
         line["at"] = at = at if line["at"] is None else line["at"]
     lines.sort(key=lambda line: line["at"])
     told: Json = {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
@@ -120,7 +122,7 @@ def _hearing(tx: Tx, h: Row) -> list[Json]:
 
 
 def _about(tx: Tx, h: Row) -> list[Json]:
-    """What it refers to, and what was done to it afterwards."""
+    """What the entry refers to, and what was done to it later."""
     entry = tx.one("entry_get", session=h.session, seq=h.seq)
     more = entries.load(entry.more) if entry is not None else {}
     out = (
@@ -133,7 +135,7 @@ def _about(tx: Tx, h: Row) -> list[Json]:
 
 
 def _waited(tx: Tx, h: Row) -> str:
-    """How it came to its turn, in a session that was busy."""
+    """How an event reached its turn in a busy session."""
     entry = tx.one("entry_get", session=h.session, seq=h.seq)
     if entry is not None and entries.load(entry.more).get("joined"):
         return f"it joined the running turn t{h.turn} ({h.busy})"

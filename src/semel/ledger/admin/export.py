@@ -1,8 +1,8 @@
-"""Export: a session as records, read in pages, so that its length costs nothing but time.
+"""Export a session as records, read in pages, so that its length costs only time.
 
-A header, its turns, its entries (each with the event that it tells of, or the claim that it was said by), what was
-claimed and added no entry, and an end with a digest. Numbers of this ledger are not in it: a turn is numbered
-within its session, an entry is its seq. The format is described in docs/export.md.
+A header, the turns, the entries (each with its event or its claim), the claims without an entry, and an end with a
+digest. Row ids of this ledger are not exported: a turn is numbered within its session, an entry by its seq.
+docs/export.md describes the format.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Json = dict[str, Any]
 FORMAT = "semel.session"
 VERSION = 1
 PAGE = 200
-OTHERS = ("of", "edited", "deleted")
-"""Fields of an entry that hold the seq of another one."""
+ENTRY_SEQ_FIELDS = ("of", "edited", "deleted")
+"""Fields of an entry that hold the seq of another entry."""
 HERE_ONLY = ("imported", "item", "waiting")
-"""Fields of an entry that mean something in the ledger they are in, and nowhere else."""
+"""Fields of an entry that have a meaning only in their own ledger."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What one export covers: as much of a session as there was when it began.
+    """What one export covers: the session as it was when the export began.
 
-    Entries up to `before` were deleted: what came after them is numbered from 1, in chapters from `chapter` on.
+    Entries up to `before` were deleted. Later ones are numbered from 1; their chapters begin with `chapter`.
     """
 
     session: int
@@ -43,7 +43,7 @@ class Scope:
 
 
 class Writer:
-    """Records -> lines of UTF-8 JSON; `end` is the line that proves that all are there."""
+    """Turns records into lines of UTF-8 JSON. `end` is the line that proves that the file is complete."""
 
     def __init__(self) -> None:
         self._digest = hashlib.blake2b(digest_size=16)
@@ -58,7 +58,7 @@ class Writer:
 
     @property
     def digest(self) -> str:
-        """Of every line so far but the header: what a session holds, wherever it is."""
+        """Digest of every line so far except the header: it depends on what a session holds, not on where."""
         return self._digest.hexdigest()
 
     def end(self) -> bytes:
@@ -82,7 +82,7 @@ def scope(tx: Tx, session: int) -> Scope:
 
 
 def turns(tx: Tx, of: Scope, after: int) -> tuple[list[Json], int | None]:
-    """A page of turns, and what to ask the next one with (None: that was the last)."""
+    """A page of turns, and the position for the next page (None: that was the last)."""
     rows = _turns(tx, of, after)
     names = ("root", "attempt", "chapter", "how", "state", "tools", "stop", "error", "started", "ended")
     found = [{"line": "turn", "turn": r.epoch, **{name: getattr(r, name) for name in names}} for r in rows]
@@ -100,7 +100,7 @@ def entries(tx: Tx, of: Scope, after: int) -> tuple[list[Json], int | None]:
 
 
 def unsaid(tx: Tx, of: Scope, after: int) -> tuple[list[Json], int | None]:
-    """What was claimed and added no entry, for a page of turns."""
+    """The claims without an entry, for a page of turns."""
     rows = _turns(tx, of, after)
     found = [
         _unsaid(c, of.before)
@@ -123,7 +123,7 @@ def _entry(tx: Tx, of: Scope, row: Row) -> Json:
     out.update({name: True for name in ("live", "partial", "superseded") if getattr(row, name)})
     if row.turn is not None:
         out["turn"] = row.turn
-    for name in OTHERS:
+    for name in ENTRY_SEQ_FIELDS:
         if of.before and name in more:
             more[name] = max(0, more[name] - of.before) or None
     if kept := {name: value for name, value in more.items() if name not in HERE_ONLY and value is not None}:

@@ -1,7 +1,7 @@
-"""An exported session, read back: every line is checked before the first one is taken.
+"""Read an exported session: every line is checked before the first one is imported.
 
-A file that passes cannot break a book: what the laws demand of turns, events and claims is asked of it here, and
-each refusal names its line.
+A file that passes cannot break a book: it is checked for what the laws demand of turns, events and claims. Each refusal
+names its line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from semel.law.turn import MAX_ATTEMPTS
 from semel.ledger.admin.export import FORMAT, VERSION
 from semel.ledger.inbound.commands import KIND as COMMAND
 
-LINE_MOST = 16 << 20  # bytes of one line
+MAX_LINE_BYTES = 16 << 20  # bytes of one line
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Positive = Annotated[int, Meta(ge=1, le=2**53)]
 Name = Annotated[str, Meta(min_length=1, max_length=600)]
@@ -131,11 +131,11 @@ class More(Struct):
     joined: bool = False
 
 
-TAKEN = frozenset({
+RESERVED_FIELDS = frozenset({
     "seq", "born", "rev", "at", "role", "text", "live", "partial", "superseded", "turn", "event", "claim", "echoes",
     "delivery", "html", "imported", "item", "waiting", "op", "id",
 })  # fmt: skip
-"""What an entry says by itself: in `more` it would stand over that."""
+"""The entry's own fields: in `more` they would override them."""
 
 
 class Way(Struct, forbid_unknown_fields=True):
@@ -198,8 +198,8 @@ class BadFile(ValueError):
 def read(lines: Iterable[bytes]) -> Iterator[tuple[int, Any_]]:
     """(number, record) of each line, decoded and checked by itself. Raises BadFile."""
     for number, raw in enumerate(lines, 1):
-        if len(raw) > LINE_MOST:
-            raise BadFile(number, f"it has more than {LINE_MOST:,} bytes")
+        if len(raw) > MAX_LINE_BYTES:
+            raise BadFile(number, f"it has more than {MAX_LINE_BYTES:,} bytes")
         try:
             record = _decoder.decode(raw)
             if isinstance(record, Entry):
@@ -218,7 +218,7 @@ def read(lines: Iterable[bytes]) -> Iterator[tuple[int, Any_]]:
 
 @dataclass
 class Checked:
-    """A file that can be imported. `digest` names its content, whatever its header says."""
+    """A file that can be imported. `digest` identifies its content, independent of its header."""
 
     header: Session
     digest: str
@@ -227,7 +227,7 @@ class Checked:
 
 @dataclass
 class _Check:
-    """The whole file, line by line. It remembers turns, event identities and which entries were said."""
+    """Checks a whole file line by line. It remembers turns, event identities and which entries have a claim."""
 
     header: Session | None = None
     stage: int = 0
@@ -290,7 +290,7 @@ class _Check:
         self.seq = entry.seq
         self.in_chapter(entry.chapter)
         self.said.append(entry.claim is not None)
-        if taken := sorted(TAKEN & (entry.more or {}).keys()):
+        if taken := sorted(RESERVED_FIELDS & (entry.more or {}).keys()):
             raise ValueError(f"more: {taken[0]!r} cannot be in it")
         if entry.role == "agent" and entry.claim is None and not entry.live:
             raise ValueError("what an agent said needs its claim")

@@ -1,7 +1,7 @@
-"""Import: an exported session becomes a new one, in steps that can be taken up again.
+"""Import: an exported session becomes a new one, in steps that can be resumed.
 
-It grows under a name of its own, and gets its key in the last transaction: whoever looks for that key finds the
-whole session or none. How far it is stands in the ledger, in the transaction that went so far.
+The session grows under a temporary key and gets its own key in the last transaction, so a reader finds the whole
+session or none. Each transaction also stores how far the import has come.
 """
 
 from __future__ import annotations
@@ -19,92 +19,92 @@ from semel.ledger.transcript.entries import dump
 from semel.ledger.turns import sessions
 
 
-class NotNew(Exception):
-    """The session is there already, and is not what the file holds."""
+class SessionExists(Exception):
+    """The session already exists, and it is not what the file holds."""
 
 
-class Disturbed(Exception):
-    """Something else was written into the session while it was imported."""
+class ImportDisturbed(Exception):
+    """Something else was written into the session, or another import went on, during the import."""
 
 
 WRITTEN = "something else was written into the session that grows as `import:...`: delete that one, and import again"
 
 
 @dataclass(frozen=True)
-class Stand:
-    """How far an import is: `lines` of the file are in `session`. `done`: it was imported before."""
+class ImportProgress:
+    """The progress of an import: `lines` of the file are in `session`. `done`: it was completed before."""
 
     session: int
     lines: int
     done: bool = False
 
 
-def begin(tx: Tx, target: To, file: Checked) -> Stand:
-    """Where the import of this file to this key goes on: at line 0, or where the last one ended. Raises NotNew."""
+def begin(tx: Tx, target: To, file: Checked) -> ImportProgress:
+    """Begin the import of this file under this key, or resume it where the last one ended. Raises SessionExists."""
     known = entries.load(tx.value("cursor_get", source=_source(target.key)))
     same = known.get("file") == file.digest
     there = tx.one("session_by_key", key=target.key)
     if there is not None:
         if same and known.get("done") == there.id and there.deleted is None:
-            return Stand(there.id, file.lines, done=True)
+            return ImportProgress(there.id, file.lines, done=True)
         if there.deleted is None:
-            raise NotNew(f"there is a session {target.key!r} already; import it under another key")
+            raise SessionExists(f"there is a session {target.key!r} already; import it under another key")
     staged = tx.one("session_by_key", key=_staged(file.digest, target.key))
     if staged is not None and staged.deleted is not None:
         tx.run("import_aside", id=staged.id, key=f"{staged.key[:170]}~deleted-{staged.id}")
         staged = None
     if same and staged is not None:
-        return Stand(staged.id, int(known["lines"]))
+        return ImportProgress(staged.id, int(known["lines"]))
     if staged is not None:
-        raise NotNew(f"another session has the name {staged.key!r}, which this import needs")
+        raise SessionExists(f"another session has the name {staged.key!r}, which this import needs")
     name = _staged(file.digest, target.key)
     session = int(tx.value("session_add", key=name, agent=target.agent, home=None, at=tx.now))
     tx.run("session_set_title", id=session, title=f"{target.key}: being imported")
-    _stands(tx, target, file, lines=0)
+    _save_progress(tx, target, file, lines=0)
     entries.touch_session(tx, session)
-    return Stand(session, 0)
+    return ImportProgress(session, 0)
 
 
-def take(tx: Tx, stand: Stand, target: To, file: Checked, records: Sequence[Any_]) -> Stand:
-    """The next lines of the file. Raises Disturbed."""
+def take(tx: Tx, stand: ImportProgress, target: To, file: Checked, records: Sequence[Any_]) -> ImportProgress:
+    """Import the next lines of the file. Raises ImportDisturbed."""
     known = entries.load(tx.value("cursor_get", source=_source(target.key)))
     if known.get("file") != file.digest or known.get("lines") != stand.lines:
-        raise Disturbed(f"another import of {target.key!r} goes on")
+        raise ImportDisturbed(f"another import of {target.key!r} goes on")
     _undeleted(tx, stand)
     step = _Step(tx, stand.session, file.header.key)
     for record in records:
         step.take(record)
-    after = Stand(stand.session, stand.lines + len(records))
-    _stands(tx, target, file, lines=after.lines)
+    after = ImportProgress(stand.session, stand.lines + len(records))
+    _save_progress(tx, target, file, lines=after.lines)
     entries.touch_session(tx, stand.session)
     return after
 
 
-def end(tx: Tx, stand: Stand, target: To, file: Checked) -> None:
-    """Every line is there: the session gets its name. Raises NotNew, Disturbed."""
+def end(tx: Tx, stand: ImportProgress, target: To, file: Checked) -> None:
+    """Complete the import: every line is there, and the session gets its key. Raises SessionExists, ImportDisturbed."""
     there = tx.one("session_by_key", key=target.key)
     if there is not None and there.deleted is not None:  # its rows stay what they are, under a name of their own
         tx.run("import_aside", id=there.id, key=f"{target.key[:170]}~deleted-{there.id}")
     elif there is not None:
-        raise NotNew(f"a session {target.key!r} was made meanwhile; import this one under another key")
+        raise SessionExists(f"a session {target.key!r} was made meanwhile; import this one under another key")
     row = _undeleted(tx, stand)
     if row.seq != file.header.entries:
-        raise Disturbed(WRITTEN)
+        raise ImportDisturbed(WRITTEN)
     head = file.header
     numbers = max(head.numbers, 0 if there is None else there.numbers)  # what people were shown under that key
-    title = sessions.in_a_line(head.title) if head.title else None
+    title = sessions.normalise_title(head.title) if head.title else None
     tx.run(
         "import_named", id=stand.session, key=target.key, agent=target.agent, home=target.home, title=title,
         chapter=head.chapter, since=head.since, epoch=head.turns, numbers=numbers, at=head.at,
     )  # fmt: skip
-    _stands(tx, target, file, lines=stand.lines, done=stand.session)
+    _save_progress(tx, target, file, lines=stand.lines, done=stand.session)
     entries.touch_session(tx, stand.session)
 
 
-def _undeleted(tx: Tx, stand: Stand) -> Row:
+def _undeleted(tx: Tx, stand: ImportProgress) -> Row:
     row = tx.one("session_by_id", id=stand.session)
     if row is None or row.deleted is not None:
-        raise Disturbed("the session was deleted while it was imported; import the file again")
+        raise ImportDisturbed("the session was deleted while it was imported; import the file again")
     return row
 
 
@@ -116,12 +116,12 @@ def _staged(digest: str, key: str) -> str:
     return f"import:{digest[:16]}:{key}"[:200]
 
 
-def _stands(tx: Tx, target: To, file: Checked, **how: Any) -> None:
+def _save_progress(tx: Tx, target: To, file: Checked, **how: Any) -> None:
     tx.run("cursor_set", source=_source(target.key), value=dump({"file": file.digest, **how}), at=tx.now)
 
 
 class _Step:
-    """Some lines of a file, in one transaction. Law 4: this is the ledger's own hand, and no path around it."""
+    """Imports some lines of a file in one transaction. Law 4: this code is part of the transcript's one writer."""
 
     def __init__(self, tx: Tx, session: int, origin: str) -> None:
         self.tx = tx
@@ -153,7 +153,7 @@ class _Step:
 
     def on_turn(self, turn: Turn) -> None:
         _, root = self.turn(turn.root)
-        cut = turn.state == "running"  # it ran when it was exported; here it never will
+        cut = turn.state == "running"  # it ran when it was exported; here it is cancelled
         made = self.tx.value(
             "import_turn", session=self.session, epoch=turn.turn, chapter=turn.chapter, root=root or 0,
             attempt=turn.attempt, how=turn.how, state="cancelled" if cut else turn.state, tools=turn.tools,
@@ -167,7 +167,7 @@ class _Step:
         row = self.tx.one("session_next_entry", id=self.session)
         assert row is not None
         if row.seq != entry.seq:
-            raise Disturbed(WRITTEN)
+            raise ImportDisturbed(WRITTEN)
         mark: dict[str, Any] = {"from": self.origin}
         event = None if entry.event is None else self.hear(entry, entry.event, mark)
         claim = self.claim(entry)
@@ -190,9 +190,10 @@ class _Step:
                 self.tx.run("holding_add", session=self.session, seq=row.seq, blob=file["id"])
 
     def hear(self, entry: Entry, event: Event, mark: dict[str, Any]) -> int:
-        """Law 1: an identity that this ledger does not know is kept, so that its repeats are duplicates here, too.
+        """Law 1: keep the event's identity if this ledger does not know it, so that repeats are duplicates here, too.
 
-        One that it knows with the same content is that event, heard here as well. With other content the first stays.
+        A known identity with the same content is that event, which then has an entry here as well. With other content
+        the first event stays, and this one is stored without a key.
         """
         payload = None if event.payload is None else dump({"text": entry.text, **event.payload})
         told: dict[str, Any] = {

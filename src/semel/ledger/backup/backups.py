@@ -60,7 +60,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup says of itself. Times in ms. `missing`: files that were gone or damaged before the copy."""
+    """What a backup states about itself. Times in ms. `missing`: files that were gone or damaged before the copy."""
 
     format: int
     semel: str
@@ -84,7 +84,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Backup:
-    """A whole backup and where it is. `copied`: files that earlier backups did not have yet."""
+    """A complete backup and its folder. `copied`: files that earlier backups did not have."""
 
     folder: Path
     manifest: Manifest
@@ -172,7 +172,7 @@ def _open_folder(folder: Path, ledger: str) -> None:
 
 
 def _ledger_of(folder: Path) -> str | None:
-    """Whose backups a folder holds; None: it is no folder of backups."""
+    """The name of the ledger whose backups a folder holds; None if it is not a folder of backups."""
     try:
         return str(json.loads((folder / FOLDER_FILE).read_text("utf-8"))["ledger"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -181,7 +181,7 @@ def _ledger_of(folder: Path) -> str | None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """One backup at a time; the kernel lets go of it when the process ends, however it ends."""
+    """Allow one backup at a time. The kernel releases the lock when the process ends, however it ends."""
     file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -276,7 +276,7 @@ def _copy_blob(source: Path, store: Path, id: str) -> bool:
 
 
 def copy_file(source: Path, target: Path) -> str:
-    """Copy a file into a new one, which is on the disk when this returns; BLAKE2b-256 of what was copied, in hex."""
+    """Copy a file into a new one and sync it; return the BLAKE2b-256 of the copied bytes, in hex."""
     digest = hashlib.blake2b(digest_size=32)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(source, flags), "rb") as given:
@@ -302,7 +302,7 @@ def _copy_tokens(data_dir: Path, folder: Path) -> list[str]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """A file for its owner only, whole on the disk or not there."""
+    """Write a file for its owner only, so that after a crash it is complete or absent."""
     draft = _draft(path)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
         file.write(text)
@@ -328,7 +328,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def find_backup(folder: Path) -> Backup:
-    """The backup that a folder is, or the newest one in it. Raises NoBackup, BackupDamaged, BackupNewer."""
+    """The backup in this folder itself, or the newest one below it. Raises NoBackup, BackupDamaged, BackupNewer."""
     folder = folder.expanduser().absolute()
     if (folder / MANIFEST_FILE).exists():
         return read_backup(folder)
@@ -339,7 +339,7 @@ def find_backup(folder: Path) -> Backup:
 
 
 def whole_backups(folder: Path) -> list[Path]:
-    """The backups in a folder, by name; one that was cut off is none."""
+    """The complete backups in a folder, by name."""
     try:
         paths = sorted(folder.iterdir())
     except OSError:
@@ -359,7 +359,7 @@ def read_backup(folder: Path) -> Backup:
 
 
 def check_backup(backup: Backup) -> list[tuple[str, int]]:
-    """Read all of it once: the ledger and every file are what the manifest says. (id, size) of the files it has.
+    """Read a whole backup: its ledger and every file must be what the manifest says. Returns (id, size) of its files.
 
     Raises BackupDamaged.
     """

@@ -34,15 +34,15 @@ from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFaile
 from semel.ledger.storage.lock import Lock
 from semel.ledger.storage.opening import restoring_file
 from semel.ledger.storage.sql import Tx, queries
-from semel.ledger.storage.store import Store, note_copy
+from semel.ledger.storage.store import Store, mark_as_copy
 
-BESIDE = ("-wal", "-shm", "-journal", mark.SUFFIX)
-"""What belongs to a ledger's file."""
+COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark.SUFFIX)
+"""Suffixes of the files that belong to a ledger's file."""
 
 
 @dataclass(frozen=True)
 class PutBack:
-    """What was put back. `aside`: where the old ledger is, None where there was none."""
+    """The result of a restore. `aside`: where the old ledger is, None if there was none."""
 
     backup: Backup
     ledger: Path
@@ -51,7 +51,7 @@ class PutBack:
 
 
 def put_back(folder: Path, ledger: Path, data_dir: Path, *, clock: Callable[[], int], replace: bool = False) -> PutBack:
-    """Put the backup in `folder`, or the newest one there, in the place of `ledger`. Raises LedgerError.
+    """Restore the backup in `folder`, or the newest one there, in the place of `ledger`. Raises LedgerError.
 
     The next start settles it (`semel.ledger.backup.settle_restored`).
     """
@@ -77,16 +77,19 @@ def put_back(folder: Path, ledger: Path, data_dir: Path, *, clock: Callable[[], 
 
 
 def treat_as_put_back(ledger: Path, clock: Callable[[], int]) -> Path:
-    """The ledger that is there went back in time by other means: the next start settles it. Raises LedgerError."""
+    """Treat the current ledger as restored, because it went back in time by other means. The next start settles it.
+
+    Raises LedgerError.
+    """
     if not ledger.expanduser().exists():
         raise LedgerMissing(path=ledger.expanduser().absolute())
     with Store.open_sync(ledger, clock=clock) as store:
-        store.apply(note_copy)
+        store.apply(mark_as_copy)
         return store.path
 
 
 def _copy_blobs(backup: Backup, blobs: list[tuple[str, int]], store: Path) -> None:
-    """Files are named by their content: what is there already is the same."""
+    """Copy the missing files. Files are named by their content, so an existing one is the same."""
     store.mkdir(mode=0o700, exist_ok=True)
     for id, size in blobs:
         path = store / id
@@ -128,7 +131,7 @@ def _copy_ledger(backup: Backup, ledger: Path, fresh: Path) -> None:
 
 
 def _switch(ledger: Path, fresh: Path, clock: Callable[[], int]) -> Path | None:
-    """The old ledger goes aside, the new one takes its place. Each step can be done again."""
+    """Move the old ledger aside and the new one into its place. Each step can be repeated."""
     flag, folder = restoring_file(ledger), ledger.parent
     aside = _aside(flag)
     if aside is None:
@@ -138,7 +141,7 @@ def _switch(ledger: Path, fresh: Path, clock: Callable[[], int]) -> Path | None:
         write_whole(flag, json.dumps({"aside": aside.name}) + "\n")
         sync_folder(folder)
     aside.mkdir(mode=0o700, exist_ok=True)
-    for suffix in BESIDE:  # a log that stayed would be played into the new file
+    for suffix in COMPANION_SUFFIXES:  # a log that stayed would be played into the new file
         with suppress(FileNotFoundError):
             ledger.with_name(ledger.name + suffix).rename(aside / (ledger.name + suffix))
     if ledger.exists() and not (aside / ledger.name).exists():

@@ -1,7 +1,8 @@
-"""Settle a ledger that was restored from a copy: since the copy more may have happened than it knows (Law 14).
+"""Settle a ledger that was restored from a copy: more may have happened since the copy than it knows (Law 14).
 
-`settle` is one transaction, before anything is heard or sent. Nothing that may have happened since the copy is done
-again by itself: what was in line is unknown, what ran or was due to run is over, and people and agents are told once.
+`settle` is one transaction, before anything is accepted or sent. Nothing that may have happened since the copy is
+repeated by itself: queued parts become unknown, turns that ran or were due are over, and people and agents are told
+once.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from semel.ledger.turns import turns
 from semel.ledger.turns.end_evidence import Evidence
 
 KIND = "restored"
-"""Of the notices that tell of it."""
+"""The kind of the notices about a restore."""
 RECENT_MS = 7 * 24 * 3600 * 1000
 """A chat with an entry in this time before the copy gets the notice even if nothing there is in doubt."""
-NUMBERS = 10_000
+SKIPPED_OPTION_NUMBERS = 10_000
 """Option numbers that each session skips: people may have been shown them since the copy (Law 13)."""
 PAGE = 1000  # sessions settled at a time
 
@@ -43,11 +44,11 @@ class Restored:
 
 @dataclass
 class _Doubt:
-    """What may have happened in one session."""
+    """What may have happened in one session since the copy."""
 
     parts: int = 0
     held: int = 0
-    turn: Row | None = None  # takes what ran and what waited
+    turn: Row | None = None  # the turn that takes all running and waiting events
     unanswered: int = 0
     commands: list[int] = field(default_factory=list)  # events
 
@@ -68,7 +69,7 @@ def last(tx: Tx) -> int:
 
 
 def settle(tx: Tx) -> Restored | None:
-    """Settle what was put back, once. None: it is no copy."""
+    """Settle a restored ledger, once. None if it is not a copy."""
     ledger = tx.one("ledger_get")
     if ledger is None or ledger.copied is None:
         return None
@@ -94,7 +95,7 @@ def _forget_memories(tx: Tx, incarnation: int) -> None:
     after = 0
     while rows := tx.all("sessions_page", after=after, limit=PAGE):
         rev = (incarnation - 1) << LIFE_BITS
-        tx.run("sessions_put_back", first=rows[0].id, last=rows[-1].id, rev=rev, numbers=NUMBERS)
+        tx.run("sessions_put_back", first=rows[0].id, last=rows[-1].id, rev=rev, numbers=SKIPPED_OPTION_NUMBERS)
         after = rows[-1].id
 
 
@@ -102,7 +103,8 @@ def _forget_memories(tx: Tx, incarnation: int) -> None:
 
 
 def _let_go_reserved(tx: Tx) -> None:
-    """A reserved message says nothing. It may hold the whole answer by now, so it is neither filled nor removed."""
+    """Hold placeholders: one says nothing, but may hold the whole answer by now, so it is neither filled nor
+    removed."""
     for found in tx.all("reserved_all"):
         tx.run("claim_because", id=found.id, reason=placeholders.WITHDRAWN)
         row = parts.get(tx, found.part)
@@ -130,9 +132,9 @@ def _doubt_parts(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> None:
 
 
 def _end_turns(tx: Tx, doubts: dict[int, _Doubt]) -> None:
-    """What ran, and what waited, may have been answered since the copy was made: none of it is begun by itself.
+    """End running and waiting work: it may have been answered since the copy, so none of it is begun by itself.
 
-    In each session one turn takes all of it, and ends with the notice that tells so (Law 12).
+    In each session one turn takes all of it, and ends with the notice that says so (Law 12).
     """
     for found in tx.all("session_busy"):
         turn = tx.one("turn_get", id=found.turn)
@@ -176,7 +178,7 @@ def _note_commands(tx: Tx, doubts: dict[int, _Doubt]) -> None:
 
 
 def _tell(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> int:
-    """One notice in each session; it leaves where people may miss something. How many sessions were told."""
+    """Add one notice in each session, sent where people may miss something. Returns the number of sessions told."""
     told, homes, after = 0, set[str](), 0
     for session in doubts:
         doubts[session].held = int(tx.value("parts_held_of", session=session))
@@ -211,7 +213,7 @@ def _tell_session(tx: Tx, row: Row, since: int, doubt: _Doubt, homes: set[str]) 
 
 
 def notice(since: int, now: int, parts: int, unanswered: int, held: int = 0) -> str:
-    """What a session is told. It is not known what happened after the copy, so nothing is said of it but that."""
+    """The text for a session. It states only what is known: nothing about what happened after the copy."""
     lines = [
         f"On {utc(now)} the record of this conversation was put back to its state of {utc(since)}. "
         "Messages from between these times may be missing from it."

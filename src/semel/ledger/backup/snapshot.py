@@ -1,8 +1,8 @@
 """A copy of a ledger in use: consistent, checked, and marked as a copy.
 
-The copy is what the ledger was at one commit. A read transaction pins that state, so SQLite's backup never has to begin
-anew, however much is written meanwhile. Readers do not hold up the writer; its write-ahead log grows until the copy is
-made. The memory it takes does not depend on the ledger's size.
+The copy is the ledger at one commit. A read transaction pins that state, so SQLite's backup never has to restart,
+however much is written meanwhile. Readers do not block the writer, but its write-ahead log grows until the copy is
+made. The memory used does not depend on the ledger's size.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Snapshot:
 
 
 class Unsound(Exception):
-    """The copy does not pass SQLite's integrity check; the message is what that found."""
+    """The copy failed SQLite's integrity check; the message is the check's result."""
 
 
 def take_snapshot(ledger: Path, target: Path, clock: Callable[[], int]) -> Snapshot:
@@ -59,7 +59,7 @@ def take_snapshot(ledger: Path, target: Path, clock: Callable[[], int]) -> Snaps
     at = _copy(ledger, target, clock)
     db = connect(target)
     try:
-        with _told_by_the_system(db):
+        with _raise_os_errors(db):
             return _finish(db, target, at)
     finally:
         db.close()
@@ -75,7 +75,7 @@ def _finish(db: apsw.Connection, target: Path, at: int) -> Snapshot:
 
 
 @contextmanager
-def _told_by_the_system(db: apsw.Connection) -> Iterator[None]:
+def _raise_os_errors(db: apsw.Connection) -> Iterator[None]:
     """Raise SQLite's I/O errors as the OSError behind them."""
     try:
         yield
@@ -94,7 +94,7 @@ def _copy(ledger: Path, target: Path, clock: Callable[[], int]) -> int:
         at = clock()
         descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
         try:
-            with _told_by_the_system(copy), copy.backup("main", source, "main") as backup:
+            with _raise_os_errors(copy), copy.backup("main", source, "main") as backup:
                 steps = 0
                 while not backup.done:
                     backup.step(PAGES_PER_STEP)

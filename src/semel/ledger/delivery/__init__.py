@@ -1,1 +1,1 @@
-"""From a claim to a receipt: what is said, the parts it leaves in, their states, notices of failures."""
+"""From a claim to a receipt: claims, their parts and the states of these, placeholders, notices of failures."""

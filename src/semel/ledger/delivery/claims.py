@@ -1,4 +1,10 @@
-"""Say: a claim, its entries and its parts, in one transaction, before the first byte leaves (Laws 5, 6)."""
+"""Record a claim with its entries and its parts in one transaction, before the first byte leaves (Laws 5, 6).
+
+`say` judges a claim: it is refused, quiet, an echo of an earlier claim, or said. A said claim gets an entry in its
+session and in every other session with the same home, and the parts in which it leaves. Where only closing texts are
+delivered to a chat, a block gets its parts later (`deliver`). An original that can no longer leave in its place has no
+echoes: its repeat is said instead, and the original is superseded.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ from semel.ledger.delivery import placeholders
 from semel.ledger.delivery.cutting import Leg, cut, cut_claim, is_local, uncut
 from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
-from semel.text.verbatim import begins, verbatim_digest
+from semel.text.verbatim import may_become, verbatim_digest
 
 Kind = Literal["text", "file", "reaction", "edit", "ask"]
 
@@ -30,21 +36,21 @@ class Say:
     legs: tuple[Leg, ...] = ()
     more: dict[str, Any] = field(default_factory=dict)
     problem: str = ""
-    quiet: tuple[str, ...] = ()  # words that say nothing
+    quiet: tuple[str, ...] = ()  # words that count as saying nothing
     shown: int | None = None  # seq of the live entry that previewed it
     last: bool = False  # it ends with its turn
-    cut: bool = False  # it broke off: its turn, or its attempt, ended before it did
+    cut: bool = False  # incomplete: its turn, or its attempt, ended first
     edits: int | None = None  # the claim whose text it replaces
 
     @property
     def file(self) -> dict[str, Any] | None:
-        """The file that it is, where an agent handed that over in its text."""
+        """The file that it says, if the agent handed it over in its text and not by a tool."""
         return self.more["files"][0] if self.kind == "file" and self.how != "tool" else None
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Whose claim it is."""
+    """The origin of a claim: its session and turn and, for a tool call, its spawn and call."""
 
     session: int
     key: str
@@ -72,7 +78,7 @@ class Made:
 
 
 def say(tx: Tx, caller: Caller, what: Say) -> Made:
-    """Judge a claim and record all of it."""
+    """Judge a claim, and record it with its entries and parts."""
     if what.dest is None or what.problem:
         return refuse(tx, caller, what, what.problem or "it has no destination")
     digest = verbatim_digest(what.text) if what.kind == "text" or (what.kind == "file" and what.text) else None
@@ -82,7 +88,7 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
     if original is not None:
         return _echo(tx, caller, what, digest, original)
     if what.cut and what.shown is None and digest is not None:
-        if any(begins(what.text, word) for word in what.quiet):
+        if any(may_become(what.text, word) for word in what.quiet):
             return Made(_claim(tx, caller, what, "quiet", CUT), "quiet", CUT, dest=what.dest)
         original = _original_of_cut(tx, caller, what, digest)
         if original is not None:
@@ -99,7 +105,7 @@ def say(tx: Tx, caller: Caller, what: Say) -> Made:
 
 
 def refuse(tx: Tx, caller: Caller, what: Say, why: str) -> Made:
-    """A claim that may not be said: recorded, and people are told (Law 7)."""
+    """Record a claim that may not be said, with a notice for people (Law 7)."""
     claim = _claim(tx, caller, what, "refused", why)
     entries.add_entry(
         tx, caller.session, role="notice", text=f"Held back: {why.rstrip('.')}.", turn=caller.turn,
@@ -112,9 +118,10 @@ def announce(
     tx: Tx, session: Row, text: str, *, turn: Row | None, kind: str, tell: bool, of: int | None = None,
     legs: Sequence[Leg] | None = None,
 ) -> int:  # fmt: skip
-    """A notice that a person must see wherever they are at home: an entry, its claim, and a part for a chat (Law 7).
+    """Add a notice that a person must see at home: an entry and, for a chat, its claim and parts (Law 7); return its
+    seq.
 
-    `of`: the entry it is about. `legs`: the parts it leaves in, where it may be too long for one.
+    `of`: the entry it is about. `legs`: the parts in which it leaves, if it may be too long for one.
     """
     more: dict[str, Any] = {"kind": kind} if of is None else {"kind": kind, "of": of}
     if session.home is None or is_local(session.home):
@@ -151,9 +158,9 @@ def notify(
 
 
 def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | None:
-    """The claim that this one is an echo of (Law 5). What was shown as it streamed cannot be taken back.
+    """The claim that this one is an echo of (Law 5). Text that was shown while it streamed is never an echo.
 
-    An original that stays behind for ever has no echoes: what repeats it is said anew, and counts once.
+    An original that can never leave has no echoes: its repeat is said instead, and counts once.
     """
     if what.shown is not None or digest is None or caller.root is None:
         return None
@@ -174,10 +181,9 @@ def _original(tx: Tx, caller: Caller, what: Say, digest: bytes | None) -> int | 
 
 
 def _stays_behind(tx: Tx, what: Say, original: int) -> bool:
-    """Whether an original never left for its chat, and cannot leave in its place (Law 7): its repeat is said instead.
+    """Whether an original never left for its chat and cannot leave in its place (Law 7), so that its repeat is said.
 
-    What a tool sends leaves at once. A closing text leaves for its original, unless that one's turn has sent what it
-    wrote behind it.
+    A tool's text leaves at once. A closing text lets its original leave, unless a later block of that turn has left.
     """
     row = tx.one("claim_get", id=original)
     if row is None or is_local(row.dest) or tx.value("part_first", claim=original) is not None:
@@ -186,12 +192,12 @@ def _stays_behind(tx: Tx, what: Say, original: int) -> bool:
 
 
 def _original_of_cut(tx: Tx, caller: Caller, what: Say, digest: bytes) -> int | None:
-    """The claim that a text was repeating when it broke off (Law 5)."""
+    """The claim that a text was repeating when it was cut off (Law 5)."""
     if caller.root is None:
         return None
     claims = tx.all("claims_of_root", root=caller.root)
     texts = {c.digest: c.text for c in claims if c.dest == what.dest and c.digest}
-    going_on = [of for of, text in texts.items() if of != digest and begins(what.text, text)]
+    going_on = [of for of, text in texts.items() if of != digest and may_become(what.text, text)]
     earlier = sorted((one for of in going_on for one in _earlier(tx, caller, what, of)), key=lambda one: one.id)
     if earlier:
         original = echo.original_of_cut(
@@ -202,7 +208,9 @@ def _original_of_cut(tx: Tx, caller: Caller, what: Say, digest: bytes) -> int | 
     if not what.home or caller.turn_how == "start":
         return None
     shown = (c for c in claims if c.how == "recovery" and c.dest is None and c.turn != caller.turn)
-    return next((c.id for c in shown if begins(what.text, c.text)), None)  # what an attempt showed before it was lost
+    return next(
+        (c.id for c in shown if may_become(what.text, c.text)), None
+    )  # what an attempt showed before it was lost
 
 
 def _earlier(tx: Tx, caller: Caller, what: Say, digest: bytes) -> list[echo.Earlier]:
@@ -222,10 +230,10 @@ def _marks(tx: Tx, caller: Caller) -> echo.Marks:
 
 
 def _original_file(tx: Tx, caller: Caller, what: Say) -> int | None:
-    """The claim that a file is an echo of: the same content was said there in this root, by whatever way (Law 5).
+    """The claim that a file is an echo of: the same content was said there in this root, by any way (Law 5).
 
-    One that stands in the record and never left, as its text was not the last one of its turn, is said anew, and counts
-    once. What is only a link is judged by its address.
+    An original that never left, because it was not its turn's closing text, is superseded, and the file is said again.
+    A file that is only a link is judged by its address.
     """
     assert what.file is not None
     if caller.root is None:
@@ -282,7 +290,7 @@ def _record(tx: Tx, caller: Caller, what: Say, claim: int) -> int:
     if caller.late:
         more["late"] = True
     if what.file is not None and what.file.get("id") is not None:
-        tx.run("blob_heard", id=what.file["id"])  # it was kept for this
+        tx.run("blob_heard", id=what.file["id"])  # the file was stored for this claim
     if what.shown is not None:
         entries.set_entry(tx, caller.session, what.shown, text=what.text, live=False, claim=claim, more=more or None)
         return what.shown
@@ -290,9 +298,10 @@ def _record(tx: Tx, caller: Caller, what: Say, claim: int) -> int:
 
 
 def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int, tell: bool = True) -> None:
-    """Law 6: a conversation whose person was told something must know it. Without a wake.
+    """Add an entry, without a wake, in each other session whose home this is: it must know what its person was told
+    (Law 6).
 
-    Two sessions may share a home: two agents who talk with one person in one place.
+    Two sessions share a home if two agents talk with one person in one place.
     """
     role = "notice" if what.how == "notice" else "agent"
     for other in tx.all("session_homes", home=what.dest):
@@ -303,10 +312,10 @@ def _tell_home(tx: Tx, caller: Caller, what: Say, claim: int, tell: bool = True)
 
 
 def _supersede_lost(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
-    """What a lost attempt had begun to show and this one says anew, in full, counts once (Laws 4, 8).
+    """Supersede what a lost attempt began to show and this one says again in full (Laws 4, 8).
 
-    Also where the turn goes on: an agent that is told what it was cut off in may say it from its beginning, and its
-    history may hold more of it than was shown.
+    Also where the turn goes on: an agent that knows where it was cut off may repeat the text from its beginning, and
+    its history may hold more of it than was shown.
     """
     from_history = what.how == "recovery" and what.shown is None
     if (what.how == "block" or from_history) and what.home and caller.turn_how != "start":
@@ -314,7 +323,7 @@ def _supersede_lost(tx: Tx, caller: Caller, what: Say, claim: int) -> None:
 
 
 def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, claim: int) -> None:
-    """What earlier attempts were cut off in, and this claim's text begins with, counts once."""
+    """Supersede the cut-off texts of earlier attempts with which this claim's text begins."""
     for lost in tx.all("claims_of_root", root=caller.root):
         mine = lost.seq is not None and lost.session == caller.session and lost.id < claim
         earlier = lost.turn != caller.turn or (lost.how == "recovery" and lost.dest == dest)  # as its history had it
@@ -323,7 +332,7 @@ def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, cl
 
 
 def _cut_off(tx: Tx, lost: Row) -> bool:
-    """Whether a claim holds what its attempt had begun to say: its agent died in it, or failed."""
+    """Whether a claim is an incomplete text: its agent died or failed while it wrote it."""
     if lost.how != "block" or lost.outcome != "said":
         return bool(lost.how == "recovery")
     entry = tx.one("entry_get", session=lost.session, seq=lost.seq)
@@ -331,10 +340,10 @@ def _cut_off(tx: Tx, lost: Row) -> bool:
 
 
 def add_parts(tx: Tx, claim: int, legs: Sequence[Leg], caller: Caller) -> None:
-    """The parts an utterance leaves in. Their text is fixed here: a retry never splits anew (Law 7).
+    """Add the parts in which an utterance leaves. Their text is fixed here: a retry never cuts it again (Law 7).
 
-    The key is random, and short enough for every platform that folds keys: one made of row numbers would come again
-    after a backup was restored, and the platform would fold a new message away.
+    The key is random, and short enough for every platform that deduplicates by key. A key made of row numbers would
+    recur after a backup was restored, and the platform would discard a new message.
     """
     event = answered(tx, caller.root, legs[0]) if legs else None
     for n, leg in enumerate(legs):
@@ -350,14 +359,14 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg], caller: Caller) -> None:
 
 
 def _note_behind(tx: Tx, claim: int, dest: str) -> None:
-    """A chat gets a text when it is whole, and may have got since what stands below it: its entry says so (Law 7)."""
+    """Note in the entry that its chat got the text after entries that stand below it in the transcript (Law 7)."""
     found = tx.one("claim_behind", id=claim, dest=dest)
     if found is not None:
         entries.set_entry(tx, found.session, found.seq, more={"behind": found.behind})
 
 
 def _first(tx: Tx, caller: Caller, leg: Leg, event: int | None, claim: int) -> dict[str, Any]:
-    """What the first part of an utterance leaves as: it may fill what was reserved for it."""
+    """The operation for the first part of an utterance: it may fill a placeholder."""
     if leg.op.get("kind", "post") not in ("post", "file"):
         return leg.op
     fills = bool(leg.op.get("fill"))
@@ -376,11 +385,11 @@ def _text(tx: Tx, claim: int) -> str:
 def keep_previewed(
     tx: Tx, dest: str, turn: int | None, text: Callable[[], str], *, before: int | None = None, streams: bool = False
 ) -> bool:
-    """What people saw of a lost attempt in a reserved message stays in it, before another text takes its place (Law 7).
+    """Deliver what people saw of a lost attempt in a placeholder before another text takes its place (Law 7).
 
-    A text that begins with it takes its place all the same: it stands for both. `before`: the claim of the text, which
-    may be that of a lost attempt itself; what was seen later leaves behind it. `streams`: there may be more of the
-    text. True: it is not known yet, what there is of it is the beginning of what was seen.
+    A text that begins with what was seen stands for both, so nothing is delivered then. `before`: the text's own claim;
+    only older claims count. `streams`: the text may still grow. True: the text so far is a beginning of what was seen,
+    so it is undecided.
     """
     for found in tx.all("reserved_at", dest=dest):
         if found.state != "sent" or found.sent_rev is None or found.root is None:
@@ -398,13 +407,14 @@ def keep_previewed(
 
 
 def unfilled(leg: Leg, event: int | None) -> dict[str, Any]:
-    """A leg's operation as a message of its own, which answers an event."""
+    """The leg's operation as a message of its own, without a placeholder; it answers `event`."""
     op = {name: value for name, value in leg.op.items() if name != "fill"}
     return op if event is None else {**op, "answers": event}
 
 
 def answered(tx: Tx, root: int | None, leg: Leg) -> int | None:
-    """The event that a text answers: the message its turn was asked by last, where that came from there."""
+    """The event that a text answers: the last message that asked for its turn, if that came from the leg's
+    destination."""
     if root is None:
         return None
     found = tx.value("event_answered", root=root, source=f"channel:{leg.channel}", dest=leg.dest)
@@ -412,11 +422,11 @@ def answered(tx: Tx, root: int | None, leg: Leg) -> int | None:
 
 
 def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
-    """A said block that turned out to be the closing text leaves for its chat channel, once. False: it left before.
+    """Send a said block that turned out to be the closing text to its chat. False if nothing leaves now.
 
-    It may be one that a lost attempt said, and that the closing text of this one is an echo of: where narration
-    is "last" that one never left. The echo may differ in white space; the parts cover the original's text. Nor does it
-    leave behind what its turn wrote after it: that may have left before a notice, and been said anew since.
+    The block may be one that a lost attempt said and that this attempt's closing text is an echo of: where narration is
+    "last", it has never left. The echo may differ in white space; the parts cover the original's text. A block does not
+    leave behind a later block of its turn, which may have left before a notice.
     """
     first = tx.one("claim_get", id=claim)
     if first is None or not legs or tx.value("part_first", claim=claim) is not None:
@@ -434,11 +444,11 @@ def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
 
 
 def put_in_line(tx: Tx, session: Row, ends: int | None = None) -> int | None:
-    """What a turn said last at home leaves before what Semel says there (Law 7): a chat's order is the record's.
+    """Send the turn's last text at home before Semel says something there (Law 7): a chat's order is the record's.
 
-    Where only closing texts are delivered, that text would leave at the turn's end, behind what was said after it.
-    `session` has `turn`, `key` and `home`. `ends`: its turn that ends now; what a lost attempt said last is the answer
-    then, if this one said nothing of its own. Gives the claim that leaves.
+    Where only closing texts are delivered, that text would otherwise leave at the turn's end, behind the notice.
+    `session` has `turn`, `key` and `home`. `ends`: its turn that ends now; if that turn said nothing of its own, the
+    last text of a lost attempt is the answer. Returns the claim that leaves.
     """
     turn = tx.one("turn_get", id=session.turn if ends is None else ends)
     if turn is None or is_local(session.home):
@@ -452,7 +462,7 @@ def put_in_line(tx: Tx, session: Row, ends: int | None = None) -> int | None:
 
 
 def deliver_block(tx: Tx, session: Row, claim: int) -> int | None:
-    """What this claim's block said at home leaves, in its order. Gives the claim that leaves last; None: none does."""
+    """Send what this claim's block said at home, in order. Returns the last claim that leaves, or None."""
     last = tx.one("claim_get", id=claim)
     assert last is not None
     left = None
@@ -471,9 +481,9 @@ REISSUE = "the same call again, by a tool server that was started anew"
 
 
 def reissue(tx: Tx, caller: Caller, what: Say, original: int) -> Made:
-    """A call an agent's client made again because it never saw the answer: nothing is said twice.
+    """Record a call that the agent's client repeated because it never saw the answer. Nothing is said twice.
 
-    It is answered as the first was, with the id of what was said: an edit may refer to it.
+    Returns the result of the first call, with the id of its claim: an edit may refer to it.
     """
     _echo(tx, caller, what, None, original, REISSUE)
     first = tx.one("claim_get", id=original)

@@ -1,4 +1,4 @@
-"""How what is said is cut into the parts that it leaves in, and where the commit delivers it."""
+"""Cut a text into the parts in which it leaves. Homes where the commit is the delivery need none."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from semel.ledger.transcript import entries
 
 @dataclass(frozen=True)
 class Leg:
-    """One part to be: it covers text[lo:hi] of the claim. `op` is what the channel is given (ports.Op).
+    """A part before it is recorded. It covers text[lo:hi] of the claim; `op` is the channel operation (ports.Op).
 
-    `fill` in `op`: the message that is reserved for the root becomes this text (`semel.ledger.delivery.placeholders`).
+    `fill` in `op`: edit the root's placeholder into this text (`semel.ledger.delivery.placeholders`).
     """
 
     lo: int
@@ -26,9 +26,9 @@ class Leg:
 def cut(
     tx: Tx, dest: str, key: str, text: str, answer: bool = False, file: dict[str, Any] | None = None
 ) -> tuple[Leg, ...]:
-    """The parts in which a text leaves for there; none where the commit delivers, or by no channel that is configured.
+    """The parts in which a text leaves for `dest`; none if the commit delivers it or its channel is not configured.
 
-    `answer`: a turn says it at its home; it may fill what is reserved there. `file`: it leaves instead of a text.
+    `answer`: a turn says it at its home, so it may fill a placeholder there. `file`: leaves instead of a text.
     """
     if tx.cut is not None:
         return tx.cut(dest, key, text, answer, file)
@@ -36,7 +36,7 @@ def cut(
 
 
 def cut_claim(tx: Tx, session: Row, claim: Row) -> tuple[Leg, ...]:
-    """The parts in which what was said at home leaves from there, as an answer."""
+    """The parts in which a claim made at the session's home leaves, as an answer."""
     entry = tx.one("entry_get", session=claim.session, seq=claim.seq) if claim.kind == "file" else None
     file = next(iter(entries.load(entry.more).get("files", ())), None) if entry is not None else None
     return cut(tx, session.home, session.key, claim.text, answer=True, file=file)
@@ -48,10 +48,10 @@ def uncut(dest: str, key: str, text: str) -> tuple[Leg, ...]:
     return (Leg(0, len(text), channel, dest, op),)
 
 
-LOCAL = ("web", "terminal", "session")  # homes whose delivery is the commit
+LOCAL = ("web", "terminal", "session")  # channels to which the commit itself delivers
 
 
 def is_local(home: str | None) -> bool:
-    """Whether what is recorded is delivered there by that."""
+    """Whether the commit itself delivers to this home: a page, a terminal, or the transcript."""
     channel, _, address = (home or "").partition(":")
     return not address or channel in LOCAL

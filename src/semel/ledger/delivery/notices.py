@@ -1,7 +1,7 @@
-"""What people and the agent are told when a message did not get through (Laws 5 and 7).
+"""Notices to people and the agent about messages that were not delivered (Laws 5 and 7).
 
-A notice is seen by people and rides in the agent's next prompt; it never wakes the agent, or a failure would
-feed itself.
+A notice is seen by people and is part of the agent's next prompt; it never wakes the agent, or a failure would feed
+itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
 
 SNIPPET = 80
-"""Characters of a message that its notice repeats."""
+"""Characters of the message that its notice quotes."""
 
 _ADVICE = "It may have arrived: say resend, arrived or drop."
 _WAS: dict[State, str] = {"rejected": "rejected", "held": "held", "sent": "sent, and failed later"}
@@ -30,13 +30,13 @@ def notice(tx: Tx, part: Row, state: State, why: str | None) -> None:
 
 
 def dropped(tx: Tx, part: Row) -> None:
-    """A person dropped a part: that is news only where an echo relied on it."""
+    """Add a notice that a person dropped a part, if an echo relied on it."""
     if _echo_lost(tx, part):
         _add(tx, part, "dropped", f"A message to {part.dest} was dropped. {snippet(part)} {_RELIED_ON}")
 
 
 def _echo_lost(tx: Tx, part: Row) -> bool:
-    """Law 5: if an original is rejected later, one notice says so; not one for each of its parts."""
+    """Whether this is the first failed part of a claim that has echoes. Only that one says so (Law 5)."""
     if not tx.value("claim_said_again", claim=part.claim):
         return False
     return not tx.value("claim_failed_before", claim=part.claim, id=part.id)
@@ -48,13 +48,13 @@ def _add(tx: Tx, part: Row, state: str, text: str) -> None:
 
 
 def sentence(why: str) -> str:
-    """The reason, with a stop at its end."""
+    """The reason, with punctuation at its end."""
     why = why.strip()
     return why if why.endswith((".", "!", "?")) else f"{why}."
 
 
 def snippet(part: Row) -> str:
-    """What the message said, or how it began; "" where it has no text."""
+    """A sentence that quotes the message or its beginning; "" if it has no text."""
     text = " ".join(str(entries.load(part.op).get("text", "")).split())
     if not text:
         return ""

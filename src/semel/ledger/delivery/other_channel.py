@@ -1,7 +1,7 @@
-"""A message that did not get through is told to the person on another channel of theirs (Law 7).
+"""Tell a person about an undelivered message on another of their channels (Law 7).
 
-It is a claim with its entry and its part like any other. At most one leaves from one destination to another in
-EVERY_MS, and none is told of one that fails itself.
+The notice is a claim with its entry and its part like any other. At most one leaves from one destination to another
+within a fixed interval, and a notice that fails causes no further one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.delivery.part_transitions import Move
 from semel.ledger.storage.sql import Tx
 
-EVERY_MS = 600_000
-WHY = 200  # characters of the reason that are told
+MIN_NOTICE_INTERVAL_MS = 600_000
+MAX_REASON_CHARS = 200  # characters of the reason that are told
 REASON = "undelivered at "  # with the destination that failed: the reason of the claim
 
 
 def tell(tx: Tx, move: Move, channels: Collection[str]) -> None:
-    """Where this step of a part is a final failure, and its person has a direct conversation on one of `channels`."""
+    """Send such a notice if this transition is a final failure and the person has a direct conversation on
+    `channels`."""
     part = move.row
     if "tell" not in move.effects or not move.says or str(part.reason or "").startswith(REASON):
         return
@@ -29,11 +30,11 @@ def tell(tx: Tx, move: Move, channels: Collection[str]) -> None:
     if place is None:
         return
     reason = REASON + part.dest
-    if tx.value("claim_noticed", dest=place, reason=reason, since=tx.now - EVERY_MS):
+    if tx.value("claim_noticed", dest=place, reason=reason, since=tx.now - MIN_NOTICE_INTERVAL_MS):
         return
     where, held = part.channel, move.state == "held"
     failed = "may not have arrived" if held else "could not be delivered"
-    why = notices.sentence((move.error or "no reason was given")[:WHY])
+    why = notices.sentence((move.error or "no reason was given")[:MAX_REASON_CHARS])
     text = f"A message for you on {where} {failed}: {why} {notices.snippet(part)}".strip()
     claims.notify(tx, Caller(part.session, part.session_key, None, None), _say(part.session_key, place, text), reason)
 

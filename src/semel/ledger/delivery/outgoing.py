@@ -1,7 +1,7 @@
-"""Parts on their way out: depart, receipt, start-up, look-ups, and what a person decides (Law 7).
+"""Send parts: departures, their outcomes, look-ups, recovery at start-up, and a person's decisions (Law 7).
 
-Each function is the body of one transaction. What an event makes of a part stands in `semel.law.delivery`;
-here its effects become rows, together with the notices and with what watchers will see again.
+Each public function that takes `tx` is the body of one transaction. `semel.law.delivery` holds the state machine of a
+part; this module writes its effects as rows, with the notices and the changes that watchers must see.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from semel.ledger.delivery.part_transitions import Move
 from semel.ledger.delivery.parts import PARKED
 from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
-from semel.text.wellformed import WHY, one_line
+from semel.text.wellformed import MAX_REASON_CHARS, one_line
 
-STRIDE = 64
-"""Parts that one transaction walks past at most, so that a long line delays no other writer."""
+MAX_PARTS_SCANNED = 64
+"""Parts of a channel that one transaction reads at most, so that a long queue delays no other writer."""
 
 
 @dataclass(frozen=True)
 class Departure:
-    """A part that leaves now, or is looked for. `op` is the row's JSON object."""
+    """A part to send or to look up now. `op` is the row's JSON object."""
 
     part: int
     claim: int
@@ -36,15 +36,15 @@ class Departure:
     op: Mapping[str, Any]
     session: str
     marked: bool
-    first: int  # ms: when the first attempt left that may have arrived
+    first: int  # ms: departure of the first attempt that may have arrived
     at: int  # ms: when it was said
-    n: int = 0  # which part of its message it is
+    n: int = 0  # index of the part in its message
     answers: Mapping[str, Any] | None = None  # {"id", "sender", "data"} of the message that it answers
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What a channel can take: its rules, and how many attempts may begin now."""
+class ChannelCapacity:
+    """A channel's delivery rules, and how many attempts it can begin now."""
 
     rules: law.Rules
     room: int
@@ -52,9 +52,9 @@ class Ask:
 
 @dataclass(frozen=True)
 class Round:
-    """What one `depart` came to.
+    """The result of one `depart`: parts to send, and parts to look up.
 
-    `due`: when a channel that has room has more to do (ms), if nothing happens before.
+    `due`: when a channel with room has more to do (ms), if nothing happens before.
     """
 
     sends: tuple[Departure, ...] = ()
@@ -64,11 +64,11 @@ class Round:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attempt or a look-up. Times in ms.
+    """The result of an attempt or a look-up. Times are in ms.
 
-    Of an attempt: receipt, not sent, refused, silence. Of a look-up: found, absent, cannot tell, hold.
-    Whatever a platform answered, it can be stored and shown: `why` is one line, and `receipt` None where it could not
-    be kept to the letter.
+    Of an attempt: receipt, not sent, refused, silence. Of a look-up: found, absent, cannot tell, hold. Any platform
+    answer can be stored and shown: `why` is reduced to one line, and `receipt` is None if the id cannot be kept
+    verbatim.
     """
 
     what: Literal["receipt", "not sent", "refused", "silence", "found", "absent", "cannot tell", "hold"]
@@ -78,12 +78,14 @@ class Outcome:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "receipt", _kept(self.receipt))
-        object.__setattr__(self, "why", None if self.why is None else one_line(self.why, WHY))
+        object.__setattr__(self, "why", None if self.why is None else one_line(self.why, MAX_REASON_CHARS))
 
 
 def _kept(id: object) -> str | None:
-    """The platform's id of a message, where it can be one: what a key can be (`law.identity`). An id that was changed
-    or cut would be another one's, or nobody's: of such a message it is only known that it was taken."""
+    """The platform's message id if it is a valid key (`law.identity`), else None.
+
+    A changed or truncated id could be another message's. Without an id, it is only known that the message was accepted.
+    """
     if isinstance(id, int):
         id = str(id)
     try:
@@ -95,12 +97,12 @@ def _kept(id: object) -> str | None:
 # ---------------------------------------------------------------- depart
 
 
-def depart(tx: Tx, asks: Mapping[str, Ask], rest: Mapping[str, int] | None = None) -> Round:
-    """The next parts of each channel: at most one per destination, each the head of its line.
+def depart(tx: Tx, asks: Mapping[str, ChannelCapacity], rest: Mapping[str, int] | None = None) -> Round:
+    """The next parts of each channel: at most one per destination, the head of its queue.
 
-    `rest`: destinations that must wait until a time (pace). Unknown parts whose time has come are settled by
-    the channel's safety class: they leave again, are looked for, or are held. Nothing else of the ledger is
-    touched, so the cost does not grow with it (Law 11).
+    `rest`: destinations that must wait until a time (ms). Unknown parts whose time has come are settled by the
+    channel's safety class: sent again, looked up, or held. Nothing else in the ledger is touched, so the cost does not
+    grow with it (Law 11).
     """
     sends: list[Departure] = []
     looks: list[Departure] = []
@@ -109,13 +111,13 @@ def depart(tx: Tx, asks: Mapping[str, Ask], rest: Mapping[str, int] | None = Non
         if ask.room <= 0:
             continue
         full = len(sends) + len(looks) + ask.room
-        for row in tx.all("parts_due", channel=channel, now=tx.now, limit=STRIDE):
+        for row in tx.all("parts_due", channel=channel, now=tx.now, limit=MAX_PARTS_SCANNED):
             if len(sends) + len(looks) >= full:
                 break
             _consider(tx, row, ask.rules, rest or {}, sends, looks, asks.keys())
         if len(sends) + len(looks) < full:
             free.append(channel)
-    # Looked up last: what is held on one channel may be told on another one, which has more to do by that.
+    # Computed last: a part held on one channel may have queued a notice on another one.
     times = [due for channel in free if (due := _next_due(tx, channel)) is not None]
     return Round(tuple(sends), tuple(looks), min(times, default=None))
 
@@ -153,7 +155,7 @@ def _settle(
 ) -> None:
     first = row.first if row.first is not None else row.at
     if _cannot_fill(tx, row):
-        # It may have left as an edit of what was reserved for it; a post is another message, and no key folds the two.
+        # It may have left as an edit of its placeholder. A post is another message: no key makes the two one.
         _as_post(tx, row, entries.load(row.op))
         row, rules = parts.get(tx, row.id), replace(rules, key_life=0)
     match law.resolve(rules, first=first, now=tx.now, kind=_kind(row)):
@@ -172,7 +174,7 @@ def _settle(
 
 
 def _cannot_fill(tx: Tx, row: Row) -> bool:
-    """Whether it is to fill a reserved message whose platform id nobody knows."""
+    """Whether the part must fill a placeholder whose platform id is unknown."""
     op = entries.load(row.op)
     return bool(op.get("fill")) and tx.value("part_receipt", id=op["target_part"]) is None
 
@@ -193,8 +195,8 @@ def _leave(tx: Tx, row: Row, event: law.Event | None = None) -> Departure:
 def _departure(tx: Tx, row: Row, first: int, marked: bool | None = None) -> Departure:
     op = entries.load(row.op)
     if op.get("target") is None and "target_part" in op:
-        # What it edits or reacts to left before it, in the same line: its platform id is known by now, or
-        # never.
+        # The message that it edits or reacts to left before it, in the same queue: its platform id is known by now,
+        # or never will be.
         op["target"] = tx.value("part_receipt", id=op["target_part"])
         if op["target"] is None and op.get("fill"):
             op = _as_post(tx, row, op)
@@ -215,7 +217,7 @@ def _departure(tx: Tx, row: Row, first: int, marked: bool | None = None) -> Depa
 
 
 def _as_post(tx: Tx, row: Row, op: dict[str, Any]) -> dict[str, Any]:
-    """The message that was reserved for it never arrived, or cannot be edited: it leaves as one of its own."""
+    """Turn the edit of a placeholder that never arrived, or cannot be edited, into a message of its own."""
     op = {name: value for name, value in op.items() if name not in ("fill", "target", "target_part")}
     op["kind"] = "post"
     tx.run("part_op", id=row.id, op=entries.dump(op))
@@ -223,7 +225,7 @@ def _as_post(tx: Tx, row: Row, op: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answers(tx: Tx, event: int | None) -> dict[str, Any] | None:
-    """What its channel told of the message that a part answers. Its content may have been deleted since."""
+    """The channel's data about the message that a part answers. Its content may have been deleted since."""
     row = tx.one("event_get", id=event) if event is not None else None
     if row is None or row.key is None:
         return None
@@ -251,7 +253,7 @@ def receipt(
     elif row.state == "sending":
         _attempted(tx, move, outcome, rules, jitter)
     elif row.state == "unknown":
-        _looked(tx, move, outcome, rules)
+        _apply_lookup(tx, move, outcome, rules)
     else:
         return move.state
     part_transitions.write(tx, move)
@@ -260,16 +262,16 @@ def receipt(
 
 
 def _message(tx: Tx, row: Row, given: str | None) -> str | None:
-    """The platform's id of the message that a part is: what was reserved keeps its id when it is filled."""
+    """The platform's id of the part's message. A filled placeholder keeps its own id."""
     op = entries.load(row.op)
     own = tx.value("part_receipt", id=op["target_part"]) if op.get("fill") else None
     return given if own is None else str(own)
 
 
 def _attempted(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules, jitter: float) -> None:
-    """An attempt ended without a receipt."""
+    """Apply an attempt that ended without a receipt."""
     row = move.row
-    doubt = row.first != row.due  # an attempt before this one may have arrived
+    doubt = row.first != row.due  # an earlier attempt may have arrived
     move.error = outcome.why
     if outcome.what == "refused" and not doubt and entries.load(row.op).get("fill"):
         _not_filled(tx, move)
@@ -286,7 +288,7 @@ def _attempted(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules, jitter: f
     if event == "gave up":
         move.error = f"given up after {row.attempts} attempts; the last one failed: {outcome.why}"
         return
-    wait = retry_delay.delay(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=asked)
+    wait = retry_delay.retry_delay_ms(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=asked)
     move.due = tx.now + min(wait, rules.horizon)
     if move.state == "unknown":
         match law.resolve(rules, first=move.first or row.due, now=tx.now, kind=_kind(row)):
@@ -305,25 +307,25 @@ def _not_filled(tx: Tx, move: Move) -> None:
     move.due = tx.now
 
 
-def _looked(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules) -> None:
-    """A look-up ended without finding it."""
+def _apply_lookup(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules) -> None:
+    """Apply a look-up that did not find the message."""
     move.error = outcome.why or move.error
     if outcome.what in ("absent", "hold"):
         move.take(outcome.what)
         move.due = tx.now
     else:
         elapsed = tx.now - (move.first or move.row.at)
-        move.due = tx.now + retry_delay.look_again(elapsed=elapsed, settle=rules.settle)
+        move.due = tx.now + retry_delay.next_look_delay(elapsed=elapsed, settle=rules.settle)
 
 
 # ---------------------------------------------------------------- start-up
 
 
 def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
-    """At start-up: what was `sending` is `unknown`, and whoever was looking for an unknown part is gone.
+    """At start-up: parts that were `sending` become `unknown`, and look-ups that were interrupted are due again.
 
-    An attempt may have ended just now, so a channel that looks waits `settle` from now on. Returns the
-    channels that parts wait for and that are not configured any more, with the number of parts.
+    An attempt may have ended just now, so a channel that looks up waits for its `settle` time first. Returns the
+    channels that parts wait for but that are no longer configured, with the number of parts.
     """
     for found in tx.all("parts_left_sending"):
         move = Move.of(parts.get(tx, found.id))
@@ -344,7 +346,7 @@ Decision = Literal["resend", "arrived", "drop"]
 
 
 def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
-    """A person settles a held part; the part as `parts.show` gives it.
+    """Apply a person's decision about a held part; return the part as `parts.show` does.
 
     Raises parts.NoSuchPart, law.NotAllowed.
     """
@@ -359,8 +361,8 @@ def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
     return parts.show(tx, part)
 
 
-def arrived_as(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
-    """The platform was heard telling of our own message: settles a part whose answer was lost."""
+def settle_reported_part(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
+    """Settle a part whose answer was lost: the platform reported the message itself. False if nothing was to settle."""
     part = tx.value("part_by_key", key=key)
     if part is None:
         return False

@@ -1,4 +1,4 @@
-"""One part moves: steps of the table in `semel.law.delivery`, and what they ask for, as rows (Law 7)."""
+"""Apply transitions of the table in `semel.law.delivery` to a part, and write their effects as rows (Law 7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from semel.ledger.transcript import entries
 
 @dataclass
 class Move:
-    """A part's row as it will be. `take` events, then `write`."""
+    """The future state of a part's row. Apply events with `take`, then store it with `write`."""
 
     row: Row
     state: law.State
@@ -23,7 +23,7 @@ class Move:
     receipt: str | None
     error: str | None
     marked: int
-    failed: int | None  # the event that told that it failed after it was sent
+    failed: int | None  # the event that reported a failure after it was sent
     effects: list[law.Effect] = field(default_factory=list)
 
     @classmethod
@@ -32,11 +32,11 @@ class Move:
 
     @property
     def says(self) -> bool:
-        """Whether it carries something that was said. What is only reserved says nothing."""
+        """Whether the part carries something that was said. A placeholder does not."""
         return bool(self.row.outcome != "quiet")
 
     def take(self, event: law.Event) -> None:
-        """One step of the table."""
+        """Apply one event of the table."""
         done = law.step(self.state, event)
         self.state = done.state
         self.effects += done.effects
@@ -48,21 +48,21 @@ class Move:
             self.take("drop")
 
     def fail(self, event: int, receipt: str, why: str) -> None:
-        """Its platform took it, and tells in that event that it failed: it was sent, with this remark."""
+        """Record that the platform accepted the message and then reported, in `event`, that it failed."""
         for each in law.failed_later(self.state) or ():
             self.take(each)
         self.effects.append("tell")
         self.failed, self.receipt, self.error = event, self.receipt or receipt, why
 
     def withdraw(self, why: str) -> None:
-        """It is queued, and not needed any more: it leaves the line as if its channel had refused it."""
+        """Take a queued part that is not needed any more out of the queue, as if its channel had refused it."""
         self.take("departs")
         self.take("refused")
         self.error = why
 
 
 def write(tx: Tx, move: Move) -> None:
-    """The row as it is now, and what its steps ask for, in one transaction."""
+    """Store the part's new state and the effects of its transitions."""
     row = move.row
     tx.run(
         "part_set", id=row.id, state=move.state, due=move.due, first=move.first, attempts=move.attempts,
@@ -78,13 +78,13 @@ def write(tx: Tx, move: Move) -> None:
 
 
 def _advance(tx: Tx, dest: str) -> None:
-    """The line moves on: its new head may leave."""
+    """Let the new head of the destination's queue leave."""
     head = tx.one("line_head", dest=dest)
     if head is not None and head.due == PARKED:
         tx.run("part_wait", id=head.id, due=tx.now)
 
 
 def show_again(tx: Tx, claim: int) -> None:
-    """Watchers see the delivery change, wherever the claim was recorded."""
+    """Show watchers the changed delivery, in every entry of the claim."""
     for entry in tx.all("entries_of_claim", claim=claim):
         entries.touch_entry(tx, entry.session, entry.seq)

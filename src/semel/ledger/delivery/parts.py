@@ -1,4 +1,4 @@
-"""Parts as people and programs read them: lists, one part, and how many wait."""
+"""Read parts for people and programs: one part, lists, and how many wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
 
 PARKED = 2**53 - 1
-"""`due` of a part that is not its line's head, or that is being looked up: it has no time of its own."""
+"""`due` of a part that must wait for an event, not for a time: it is not its queue's head, or is being looked up."""
 
 
 class NoSuchPart(LookupError):
@@ -17,7 +17,7 @@ class NoSuchPart(LookupError):
 
 
 def get(tx: Tx, part: int) -> Row:
-    """Its row, with `session` and `session_key`. Raises NoSuchPart."""
+    """The part's row, with `session` and `session_key`. Raises NoSuchPart."""
     row = tx.one("part_get", id=part)
     if row is None:
         raise NoSuchPart(f"there is no part {part}: 'semel outbox list' shows them")
@@ -38,14 +38,17 @@ def newest(tx: Tx, state: str | None = None, limit: int = 100, before: int | Non
 
 
 def backlog(tx: Tx) -> dict[str, int]:
-    """How many parts wait for us, for an answer, or for a person."""
+    """The number of parts in each unfinished state."""
     states: tuple[State, ...] = ("queued", "sending", "unknown", "held")
     return {state: int(tx.value("parts_count", state=state)) for state in states}
 
 
 def part_json(row: Row) -> dict[str, Any]:
-    """What is absent is false or none; times are in ms. `due` is there while the part has a time of its
-    own. `failed`: the event that told, after it was sent, that it failed; `error` is why."""
+    """A part as a JSON object. Absent fields are false or None; times are in ms.
+
+    `due` is present only while the part waits for a time. `failed`: the event that reported a failure after it was
+    sent; `error` says why.
+    """
     op = entries.load(row.op)
     out: dict[str, Any] = {
         "id": row.id,

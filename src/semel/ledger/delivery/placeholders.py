@@ -1,9 +1,9 @@
-"""Reserve, then fill: a message that says nothing yet, and becomes what is said by an edit (Laws 6, 7).
+"""Placeholders: a message that is sent before its text is known, and becomes the text by an edit (Laws 6, 7).
 
-A reservation is a quiet claim with one part, which posts TEXT. It is open from the transaction that makes it until
-the one in which a text of its root fills it (the text's first part is an edit of it), or in which it is withdrawn: its
-turn ended without a text, or something else is said there, which would stand below it. What was withdrawn and may have
-left is removed by a second part. None of it says anything, so nobody is told when it fails (docs/outbox.md).
+A placeholder is a quiet claim with one part, which posts TEXT. It is open until a text of its root fills it (the text's
+first part is an edit of it) or it is withdrawn: its turn ended without a text, or something else is said there and
+would stand below it. A withdrawn placeholder that may have left is removed by a second part. A placeholder says
+nothing, so there is no notice when one fails (docs/outbox.md).
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ Op = Mapping[str, Any]
 
 
 def place(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int | None:
-    """The part that is reserved for a root at a destination, made if it has none yet.
+    """The part of the root's placeholder at a destination, created if it has none yet.
 
-    `op` is what its text would leave with. None: it never arrived, and what is said leaves as a post.
+    `op` is the operation by which its text would leave. None: the placeholder never arrived, so the text leaves as a
+    post.
     """
     found = _own(tx, session, root, dest)
     if found is None:
         return _add(tx, session, turn, root, dest, op)
-    return int(found.part) if _lives(found) else None
+    return int(found.part) if _may_have_arrived(found) else None
 
 
 def fill(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> dict[str, Any]:
-    """What the first part of a text leaves as: an edit of what is reserved for it; a post where that never arrived."""
+    """The operation for the first part of a text: an edit of its placeholder, or a post if that never arrived."""
     part = place(tx, session, turn, root, dest, op)
     found = _own(tx, session, root, dest)
     assert found is not None
@@ -49,19 +50,19 @@ def fill(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op
 
 
 def make_way(tx: Tx, dest: str) -> None:
-    """Something is said there now: what is reserved would stand above it, and be filled later."""
+    """Withdraw the placeholders at a destination where something is said now: they would be filled later, above it."""
     for found in tx.all("reserved_at", dest=dest):
         _withdraw(tx, found)
 
 
-def close(tx: Tx, root: int) -> None:
-    """The turn is over: what is still reserved for it says nothing for ever."""
+def withdraw_of_root(tx: Tx, root: int) -> None:
+    """Withdraw the placeholders of a turn that is over and filled none of them."""
     for found in tx.all("reserved_for", root=root):
         _withdraw(tx, found)
 
 
 def remove(tx: Tx, part: int) -> None:
-    """A message that was reserved cannot be filled; what is said there stands elsewhere."""
+    """Delete a placeholder that cannot be filled. Its text is sent as another message."""
     row = parts.get(tx, part)
     if row.state == "sent" and row.n == 0 and tx.value("part_second", claim=row.claim) is None:
         _delete(tx, row.claim, row)
@@ -69,12 +70,12 @@ def remove(tx: Tx, part: int) -> None:
 
 
 def message(tx: Tx, part: int) -> Row | None:
-    """A reserved message that is open and may be there: its `receipt`, once it is known, and its `session_key`."""
+    """An open placeholder that may have arrived: its `receipt`, once it is known, and its `session_key`."""
     return tx.one("reserved_message", part=part)
 
 
 def _own(tx: Tx, session: int, root: int | None, dest: str) -> Row | None:
-    """The open reservation of this root. What an earlier root of the session left open there is withdrawn."""
+    """The open placeholder of this root. Those that earlier roots of the session left open there are withdrawn."""
     own = None
     for found in tx.all("reserved_at", dest=dest):
         if found.session == session and found.root == root:
@@ -84,8 +85,8 @@ def _own(tx: Tx, session: int, root: int | None, dest: str) -> Row | None:
     return own
 
 
-def _lives(found: Row) -> bool:
-    """Whether it arrived, or may yet."""
+def _may_have_arrived(found: Row) -> bool:
+    """Whether the placeholder has arrived or still may."""
     return found.state in IN_LINE or (found.state == "sent" and found.receipt is not None)
 
 
@@ -105,7 +106,7 @@ def _withdraw(tx: Tx, found: Row) -> None:
         move = Move.of(row)
         move.withdraw("it was withdrawn before it left")
         part_transitions.write(tx, move)
-    elif _lives(row):
+    elif _may_have_arrived(row):
         _delete(tx, found.id, row)
 
 

@@ -1,1 +1,1 @@
-"""What is heard: events, batches of channels, commands, answers, delivery reports, firings of schedules."""
+"""Incoming events: channel batches, commands, answers, delivery reports, schedule firings, and the sources of nodes."""

@@ -1,4 +1,4 @@
-"""A person answers: a permission request or a question, each once (compare and set)."""
+"""Record a person's answer to a permission request or a question. Only the first one counts (compare and set)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from semel.ledger.turns import permission_requests
 
 @dataclass(frozen=True)
 class Answer:
-    """`status`: answered (now), repeat (by this very event), already (by another one), closed (expired, cancelled); or
-    why it is no answer: unknown, unseen, no such option, no words. `option`: what is recorded.
+    """Result of an answer.
+
+    `status`: "answered" (now), "repeat" (recorded by this very event), "already" (by another one), "closed" (expired or
+    cancelled); or why it is no answer: "unknown", "unseen", "no such option", "no words". `option`: what is recorded.
     """
 
     status: str
@@ -25,24 +27,25 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Given:
-    """Where an answer was given (Law 13). `event`: of the command that it was; `seen`: the rev its face had shown."""
+class AnswerContext:
+    """Where an answer was given (Law 13). `event`: of the answering command; `seen`: the rev that the face had
+    shown."""
 
     face: str = permission_requests.API
     event: int | None = None
     seen: int | None = None
 
 
-OVER_THE_API = Given()
+OVER_THE_API = AnswerContext()
 
 
 def answer(
     tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes, told: bool = False,
-    given: Given = OVER_THE_API,
+    given: AnswerContext = OVER_THE_API,
 ) -> Answer:  # fmt: skip
     """Record an answer if the item is still open. `digest` is that of the answer's text (questions).
 
-    `told`: those who were asked in a chat learn of it by other words than these.
+    `told`: the people who were asked in a chat learn of the answer by another message.
     """
     row = tx.one("item_get", id=item)
     if row is None or row.session != session or row.kind not in ("permission", "ask"):
@@ -70,7 +73,7 @@ def answer(
 
 
 def undelivered(tx: Tx, item: int) -> None:
-    """The agent was not given this answer, because a stop or the turn's end was faster: the request was withdrawn."""
+    """Cancel an answered request: a stop or the turn's end came before the agent received the answer."""
     row = tx.one("item_get", id=item)
     if row is not None and entries.load(row.body).get("state") == "answered":
         entries.set_item(tx, item, body={"state": "cancelled"})

@@ -1,4 +1,4 @@
-"""What a channel tells of: a batch and the cursor behind it, in one transaction (Law 1)."""
+"""Record a batch of channel events together with the cursor behind it, in one transaction (Law 1)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ GONE = "it was not there any more"
 
 @dataclass(frozen=True)
 class Message:
-    """Something that a person did there, for one session. `files` are its blobs."""
+    """What a person sent or did on the channel, addressed to one session. `files` are blob ids."""
 
     event: hear.Event
     to: hear.To
     address: str
-    account: str  # of who did it
+    account: str  # of the person
     direct: bool
     title: str = ""
     files: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Echo:
-    """A message of our own, by its part's key, with the platform's id of it."""
+    """A message of our own that the platform reported: the key of its part, and the platform's id."""
 
     key: str
     id: str
@@ -39,7 +39,10 @@ class Echo:
 
 @dataclass(frozen=True)
 class Failed:
-    """A message of our own failed after it was taken. `of`: its receipt, or its part's key; the event's text is why."""
+    """A report that our message failed after the platform had accepted it.
+
+    `of`: the receipt or the key of its part. The event's text says why it failed.
+    """
 
     event: hear.Event
     of: str
@@ -47,7 +50,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Unusable:
-    """What nobody could use: kept as it came."""
+    """Input that could not be read: kept raw in quarantine."""
 
     event: hear.Event
     why: str
@@ -59,7 +62,7 @@ What = Literal["accepted", "duplicate", "conflict", "quarantined", "echo", "fail
 
 @dataclass(frozen=True)
 class Done:
-    """What became of one of the batch. `heard`: of a message, in its session; None: it was heard before."""
+    """The result of one item of a batch. `heard`: for an accepted message, what it became in its session."""
 
     what: What
     heard: hear.Addressed | None = None
@@ -69,17 +72,20 @@ def put(
     tx: Tx, channel: str, source: str, items: Sequence[Item], cursor: str | None, unused: Sequence[str] = (),
     channels: Collection[str] = (),
 ) -> list[Done]:  # fmt: skip
-    """All of it, or nothing. `unused`: blobs of what was refused. `channels`: those that a failure can be told by."""
-    done = [_one(tx, channel, source, item, channels) for item in items]
+    """Record all items and the cursor.
+
+    `unused`: blobs of refused messages. `channels`: those that can carry a notice of a failure.
+    """
+    done = [_record_item(tx, channel, source, item, channels) for item in items]
     let_go(tx, unused)
     if cursor is not None:
         tx.run("cursor_set", source=source, value=cursor, at=tx.now)
     return done
 
 
-def _one(tx: Tx, channel: str, source: str, item: Item, channels: Collection[str]) -> Done:
+def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collection[str]) -> Done:
     if isinstance(item, Echo):
-        outgoing.arrived_as(tx, channel, item.key, item.id)
+        outgoing.settle_reported_part(tx, channel, item.key, item.id)
         return Done("echo")
     if isinstance(item, Failed):
         return Done(_failed(tx, channel, item, channels))
@@ -90,12 +96,12 @@ def _one(tx: Tx, channel: str, source: str, item: Item, channels: Collection[str
         let_go(tx, item.files)
         return Done(outcome.status)  # type: ignore[arg-type]
     people.seen(tx, channel, item.address, item.account, item.direct)
-    _entitle(tx, outcome.addressed[0].session, item.title)
+    _set_default_title(tx, outcome.addressed[0].session, item.title)
     return Done("accepted", outcome.addressed[0])
 
 
 def _with_files(tx: Tx, source: str, item: Message) -> hear.Event:
-    """The store holds its files for good; one that it does not have is named as missing."""
+    """Keep the files of a new message in the store. Files that are no longer there are listed as missing."""
     if not item.files or tx.one("event_known", source=source, key=item.event.key) is not None:
         return item.event
     lost = {blob for blob in item.files if not tx.run("blob_heard", id=blob)}
@@ -133,8 +139,8 @@ def _quarantine(tx: Tx, channel: str, event: int, why: str) -> What:
     return "quarantined"
 
 
-def _entitle(tx: Tx, session: int, title: str) -> None:
-    """A place that has a name gives it to its session, as long as it has none."""
+def _set_default_title(tx: Tx, session: int, title: str) -> None:
+    """Use the room's name as the session's title unless it already has one."""
     row = tx.one("session_by_id", id=session) if title else None
     if row is not None and row.title is None:
         tx.run("session_set_title", id=session, title=title)
@@ -145,19 +151,19 @@ def _entitle(tx: Tx, session: int, title: str) -> None:
 
 
 def keep(tx: Tx, id: str, size: int, name: str, mime: str) -> None:
-    """A file was received; until its message is heard, nobody holds it."""
+    """Record a received file. No entry holds it until its message is accepted."""
     tx.run("blob_keep", id=id, size=size, name=name, mime=mime, at=tx.now)
 
 
 def let_go(tx: Tx, blobs: Sequence[str]) -> None:
-    """Files whose message is not heard: those that no entry holds may go."""
+    """Release files whose message was not accepted; those that no entry holds may be deleted."""
     for blob in blobs:
         tx.run("blob_settle", id=blob)
         tx.run("blob_let_go", id=blob)
 
 
-def clean(tx: Tx) -> int:
-    """At start-up: files whose message was never heard may go; how many there were."""
+def release_unclaimed_files(tx: Tx) -> int:
+    """At start-up, release files whose message was never accepted; return their number."""
     rows = [str(row.id) for row in tx.all("blobs_kept")]
     let_go(tx, rows)
     return len(rows)
@@ -167,9 +173,9 @@ def clean(tx: Tx) -> int:
 
 
 def quarantined(tx: Tx, limit: int, before: int | None = None) -> list[Json]:
-    """The newest first: {"event", "channel", "why", "at", "kind", "key", "sender"?, "raw", "repeats"?}.
+    """Quarantined events, newest first: {"event", "channel", "why", "at", "kind", "key", "sender"?, "raw", "repeats"?}.
 
-    `raw` is what came, as text or, where it is none, with "encoding": "base64".
+    `raw` is the input as text, or base64 with "encoding": "base64".
     """
     rows = tx.all("quarantine_list", before=1 << 62 if before is None else before, limit=limit)
     return [_told(row) for row in rows]

@@ -1,7 +1,7 @@
-"""Commands: heard once like every event, bound to no turn, answered by a notice (Laws 1, 4).
+"""Commands to the gateway: accepted once like every event, bound to no turn, answered by a notice (Laws 1, 4).
 
-What a command does in the ledger happens in the transaction that hears it, so it stands in the order of hearing:
-what is said after `/new` is said in the new chapter. The rest is done from the row, once, across restarts.
+The effect of a command on the ledger happens in the transaction that accepts it, so it takes effect in order: a message
+after `/new` belongs to the new chapter. Everything else is done later from the command's row, once, across restarts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from semel.law.access import APPROVALS
 from semel.law.permission_questions import Chosen
-from semel.law.permissions import GONE, Writing
+from semel.law.permissions import GONE, AnswerOrigin
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.sql import Row, Tx
@@ -20,15 +20,17 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns import permission_requests, sessions
 
 KIND = "command"
-"""The kind of such events, of their entries and of the notices that answer them."""
+"""The kind of command events, of their entries and of the notices that answer them."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Did:
-    """What a command did in the ledger. `result` is kept; `wake`: a turn is due; `root`: one is to be stopped; `seq`:
-    the command's entry."""
+class CommandEffect:
+    """The effect of a command on the ledger.
+
+    `result` is stored with the command. `wake`: a turn is due. `root`: of a turn to stop. `seq`: the command's entry.
+    """
 
     result: str = ""
     wake: bool = False
@@ -38,7 +40,7 @@ class Did:
 
 @dataclass(frozen=True)
 class Choice:
-    """What an answer to a permission request chose when it was heard. `item` None: nothing; `said` tells why."""
+    """The option that an approval or denial chose. `item` is None if it chose nothing; `said` then says why."""
 
     item: int | None
     option: str | None
@@ -48,18 +50,18 @@ class Choice:
 
 
 def heard(
-    tx: Tx, row: Row, event: int, name: str, argument: str, text: str, more: Json, writing: Writing, replies: bool
-) -> Did:
-    """A command that was heard just now, as a row, with what it does at once. `row` is its session.
+    tx: Tx, row: Row, event: int, name: str, argument: str, text: str, more: Json, writing: AnswerOrigin, replies: bool
+) -> CommandEffect:
+    """Record a command that was just accepted in session `row`, and apply its immediate effect.
 
-    `writing`: how it came; `replies`: it is a reply, to the entry `more["of"]` if that was found.
+    `writing`: how it came. `replies`: it is a reply, to the entry `more["of"]` if that was found.
     """
     if name in APPROVALS:
         number = int(argument) if argument else None
         found = permission_requests.name_request(tx, row, writing, name == "approve", number, more.get("of"), replies)
-        did = Did(_kept(found, writing))
+        did = CommandEffect(_kept(found, writing))
     else:
-        did = _new(tx, row) if name == "new" else _retry(tx, row) if name == "retry" else Did()
+        did = _new(tx, row) if name == "new" else _retry(tx, row) if name == "retry" else CommandEffect()
     seq = entries.add_entry(tx, row.id, role="user", text=text, event=event, more={**more, "kind": KIND})
     tx.run(
         "command_add", event=event, session=row.id, seq=seq, name=name, argument=argument, result=did.result
@@ -68,7 +70,7 @@ def heard(
     return replace(did, seq=seq)
 
 
-def _kept(found: Chosen | str, writing: Writing) -> str:
+def _kept(found: Chosen | str, writing: AnswerOrigin) -> str:
     if isinstance(found, str):
         return entries.dump({"said": found})
     face = writing.dest or permission_requests.API
@@ -77,7 +79,7 @@ def _kept(found: Chosen | str, writing: Writing) -> str:
 
 
 def choice(result: str) -> Choice:
-    """What `heard` kept of an answer."""
+    """Decode the choice in a command's `result`."""
     kept = entries.load(result)
     return Choice(
         kept.get("item"), kept.get("option"), str(kept.get("said") or GONE),
@@ -85,45 +87,46 @@ def choice(result: str) -> Choice:
     )  # fmt: skip
 
 
-def _new(tx: Tx, row: Row) -> Did:
-    """A chapter begins with this entry. The turn that runs belongs to the one before, and is stopped."""
+def _new(tx: Tx, row: Row) -> CommandEffect:
+    """Begin a chapter with this entry. A running turn belongs to the previous chapter and is to be stopped."""
     running = tx.one("turn_get", id=row.turn) if row.turn is not None else None
     sessions.new_chapter(tx, row)
     waiting = int(tx.value("session_waiting_count", id=row.id))
     if running is None:
-        return Did(str(waiting))
-    return Did(f"{waiting} stopped", root=int(running.root))
+        return CommandEffect(str(waiting))
+    return CommandEffect(f"{waiting} stopped", root=int(running.root))
 
 
-def _retry(tx: Tx, row: Row) -> Did:
-    """The events of the last turn wait again, if it failed or was stopped: a person asks, so it is a new root."""
+def _retry(tx: Tx, row: Row) -> CommandEffect:
+    """Requeue the events of the last turn if it failed or was stopped. A person asks, so the next turn has a new
+    root."""
     if row.turn is not None:
-        return Did("running")
+        return CommandEffect("running")
     last = tx.one("turn_last", session=row.id)
     if last is None or last.chapter != row.chapter:
-        return Did("none")
+        return CommandEffect("none")
     if last.state not in ("failed", "cancelled"):
-        return Did("done")
+        return CommandEffect("done")
     if not tx.value("hearings_of_turn", turn=last.id):
-        return Did("none")
+        return CommandEffect("none")
     tx.run("hearing_unbind", turn=last.id)
     if tx.value("hearing_waits", session=row.id):
         tx.run("session_wake", id=row.id, due=tx.now, since=tx.now)
-    return Did(f"t{last.id}", wake=True)
+    return CommandEffect(f"t{last.id}", wake=True)
 
 
 def left(tx: Tx) -> list[int]:
-    """Sessions with commands that nobody answered yet."""
+    """Sessions with unanswered commands."""
     return [int(r.session) for r in tx.all("commands_left")]
 
 
 def open_in(tx: Tx, session: int) -> list[Row]:
-    """A session's commands that nobody answered yet, in order of hearing."""
+    """A session's unanswered commands, in order of acceptance."""
     return tx.all("commands_open", session=session)
 
 
 def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | None = None) -> bool:
-    """The answer, where the person is at home. False: it was answered before, or its session is gone."""
+    """Answer a command with a notice in its session's home. False if it was answered before or the session is gone."""
     asked = tx.one("command_get", event=event, session=session)
     row = tx.one("session_by_id", id=session)
     if asked is None or row is None or asked.state != "open":
@@ -134,7 +137,7 @@ def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | No
 
 
 def own(tx: Tx, keys: Sequence[str]) -> set[str]:
-    """The names of the commands that the agents of these sessions told they have."""
+    """Names of the commands that the agents of these sessions offer."""
     found: set[str] = set()
     for key in keys:
         row = tx.one("session_by_key", key=key)
@@ -162,10 +165,11 @@ def standing(tx: Tx, session: int) -> Standing:
     return Standing(row, entries.load(row.about), waiting, tx.one("turn_last", session=session))
 
 
-def to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int]:
-    """(the turn that `/stop` means, what waits behind it). 0: one that is about to begin; None: there is none.
+def find_turn_to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int]:
+    """(the turn that `/stop` means, how many events wait behind it).
 
-    It is one over something that was heard before the command was.
+    The turn is 0 if it is about to begin, and None if there is nothing to stop. It counts only if it has an event that
+    was accepted before the command.
     """
     row = tx.one("session_by_id", id=session)
     assert row is not None

@@ -1,7 +1,7 @@
-"""What a platform tells of a message after it gave a receipt for it: that it failed after all (Law 7).
+"""Platform reports that a message failed after it was accepted (Law 7).
 
-The report is an event that is addressed to no session: the part says which one it was, and a notice of its session
-tells what became of the message, as for a rejection. What is news of no part is quarantined.
+A report is an event that is addressed to no session. The part identifies the session, where a notice says that the
+message failed, as for a rejected part. A report that matches no part is quarantined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TOLD = "it tells that a message failed"
 
 
 def find(tx: Tx, channel: str, of: str) -> Row | str:
-    """The part that such a report is news of, by its receipt or its key; a string: why there is none."""
+    """The part that a report refers to by receipt or key; or a string that says why there is none."""
     part = tx.value("part_of_receipt", receipt=of, channel=channel)
     part = part if part is not None else tx.value("part_by_key", key=of)
     row = parts.get(tx, int(part)) if part is not None else None
@@ -31,12 +31,12 @@ def find(tx: Tx, channel: str, of: str) -> Row | str:
 
 
 def known(tx: Tx, channel: str, source: str, key: str, of: str) -> bool:
-    """Whether such a report is a repeat, or news of a part."""
+    """Whether a report is a repeat or refers to a part."""
     return tx.one("event_known", source=source, key=key) is not None or not isinstance(find(tx, channel, of), str)
 
 
 def mark(tx: Tx, row: Row, event: int, of: str, why: str, channels: Collection[str]) -> None:
-    """The part failed after it was taken: people and its agent are told, on `channels`, too (`elsewhere`)."""
+    """Record that a sent part failed. People and the agent get a notice, if possible also on another of `channels`."""
     move = Move.of(row)
     move.fail(event, of, why)
     part_transitions.write(tx, move)

@@ -1,4 +1,10 @@
-"""Hear: an event, its entries, its wakes and its source's cursor, in one transaction (Laws 1, 2)."""
+"""Accept an event with its entries, its wakes and its source's cursor, in one transaction (Laws 1, 2).
+
+A new (source, key) is stored once; a repeat is a duplicate or, with other content, a conflict. In each addressed
+session the event becomes an entry and a hearing. The session's busy mode decides whether it wakes the session, is
+steered into the running turn, interrupts it or waits. Commands get a row of their own and wait for the gateway's
+answer.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +14,18 @@ from dataclasses import dataclass, replace
 from semel.law import busy as law
 from semel.law import wake
 from semel.law.identity import judge_repeat
-from semel.law.permissions import Writing
+from semel.law.permissions import AnswerOrigin
 from semel.ledger.inbound import commands, references
 from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, turns
 
-PEOPLES = frozenset({"message", "answer"})  # kinds of what a person said; the rest happened
+PERSON_KINDS = frozenset({"message", "answer"})  # what a person said; all other kinds are things that happened
 NO_STEERING = "no message can join the turn that runs now"
 
 
-class NotMade(Exception):
-    """An event is addressed to a session that is not there, and is not to make it. Nothing was accepted."""
+class SessionMissing(Exception):
+    """The event is addressed to a missing session that it must not create. Nothing was accepted."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"there is no session {key!r}")
@@ -28,18 +34,18 @@ class NotMade(Exception):
 
 @dataclass(frozen=True)
 class To:
-    """A session an event is addressed to. Agent and home count only if the session is new.
+    """A session that an event is addressed to. `agent` and `home` are used only if the session is new.
 
-    The rest is how it takes what comes: its configured busy mode and pause, whether programs may wake it
-    (`automatic`), and whether the agent of its running turn is known to read a second prompt (`steers`).
-    `makes`: it is made if it is new; else NotMade is raised.
+    The other fields say how the session takes the event: its configured busy mode and pause, whether programs may wake
+    it (`automatic`), and whether the agent of its running turn is known to read a second prompt (`steers`). `makes`:
+    create the session if it is missing; otherwise SessionMissing is raised.
     """
 
     key: str
     agent: str
     home: str | None
     busy: law.Busy = "queue"
-    pause: wake.Pause = wake.AT_ONCE
+    pause: wake.Pause = wake.NO_PAUSE
     automatic: bool = False
     steers: bool = False
     makes: bool = True
@@ -47,14 +53,14 @@ class To:
 
 @dataclass(frozen=True)
 class Event:
-    """What happened. `digest` covers the fields its source declares stable.
+    """An event as its source reports it. `digest` covers the fields that the source declares stable.
 
-    wakes: None leaves it to the kind, and to whether a program sent it (`automatic`).
-    busy: what becomes of it while its session is busy; None: the session's mode.
-    command: the name and argument of what a person told the gateway with it; no agent is asked about it.
-    refers: the message that it is about, by the platform's id of it; a person did that, whatever its kind.
-    seen: the rev that the face which it came from had shown; None: it did not tell.
-    numbered: its platform's ids of one place end with numbers that grow, ours among them.
+    wakes: None leaves it to the kind, and to whether a program sent the event (`automatic`).
+    busy: how the event is handled while its session is busy; None: by the session's mode.
+    command: name and argument of a command to the gateway; the agent does not see it.
+    refers: the message that it is about, by platform id; then a person did it, whatever its kind.
+    seen: the rev that the sending face had shown; None if unknown.
+    numbered: the platform's message ids in one place end with growing numbers, ours included.
     """
 
     source: str
@@ -75,17 +81,17 @@ class Event:
     @property
     def peoples(self) -> bool:
         """Whether a person said or did it."""
-        return self.kind in PEOPLES or self.refers is not None
+        return self.kind in PERSON_KINDS or self.refers is not None
 
 
 @dataclass(frozen=True)
 class Addressed:
     """What an event became in one session.
 
-    act: what is to be done now; None: it waits for the next turn. root: of the turn that is to be interrupted.
-    seq: its entry, where it stops a turn and whoever is at home there wrote it, or is answered there.
-    waiting: the busy mode by which it waits, where people see that it does; place: in the line of what waits, from 1.
-    why: why it was not taken as it was asked for.
+    act: what to do now; None: it waits for the next turn. root: of the turn to interrupt.
+    seq: the entry of a command, or of an event that was written at the session's home.
+    waiting: the busy mode by which it waits, if people see that it does. place: its position in the queue, from 1.
+    why: why it was not handled as requested.
     """
 
     session: int
@@ -94,13 +100,13 @@ class Addressed:
     waiting: law.Busy | None = None
     place: int | None = None
     why: str | None = None
-    command: bool = False  # it is for the gateway, and waits for its answer
+    command: bool = False  # a command that waits for the gateway's answer
     seq: int | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`first` is the digest of the content that is kept."""
+    """The result of `hear`. `first` is the digest of the content that is stored for this identity."""
 
     event: int
     status: str
@@ -114,14 +120,14 @@ class Outcome:
 
 
 def session_of(tx: Tx, to: To) -> Row:
-    """The session, made if it is new. Its home is fixed here."""
+    """The session, created if it is new. Its home is fixed then."""
     return _opened(tx, to, tx.one("session_by_key", key=to.key))
 
 
 def _opened(tx: Tx, to: To, row: Row | None) -> Row:
     if row is None:
         if not to.makes:
-            raise NotMade(to.key)
+            raise SessionMissing(to.key)
         session = int(tx.value("session_add", key=to.key, agent=to.agent, home=to.home, at=tx.now))
         entries.touch_session(tx, session)
         row = tx.one("session_by_id", id=session)
@@ -132,7 +138,7 @@ def _opened(tx: Tx, to: To, row: Row | None) -> Row:
 
 
 def _back(tx: Tx, row: Row) -> Row:
-    """Whatever is heard in a session brings it back: an archived one as it was, a deleted one as a new conversation."""
+    """Bring back a session that gets an event: an archived one as it was, a deleted one as a new conversation."""
     tx.run("session_archive", id=row.id, archived=None)
     if row.deleted is not None:
         if row.seq > row.erased:  # written while it was deleted: a late notice
@@ -146,9 +152,9 @@ def _back(tx: Tx, row: Row) -> Row:
 
 
 def hear(tx: Tx, event: Event, targets: Sequence[To], cursor: str | None = None) -> Outcome:
-    """Accept an event once, for ever. A repeat answers with the first outcome; other content conflicts.
+    """Accept an event at most once. A repeat returns the first event; other content under its key is a conflict.
 
-    Raises NotMade.
+    Raises SessionMissing.
     """
     if cursor is not None:
         tx.run("cursor_set", source=event.source, value=cursor, at=tx.now)
@@ -178,7 +184,7 @@ def _again(tx: Tx, event: Event, payload: str) -> Outcome:
 def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
     known = tx.one("session_by_key", key=to.key)
     if known is not None and known.deleted is not None and jobs.reports(tx, event.kind, event.key, known.id):
-        return _bury(tx, known, event_id, event)
+        return _record_for_deleted_session(tx, known, event_id, event)
     row = _opened(tx, to, known)
     if event.command is not None:
         return _command(tx, row, event_id, event, event.command)
@@ -204,10 +210,10 @@ def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
     return replace(what, seq=seq) if turns.is_from_home(event.source, row.home) else what
 
 
-def _bury(tx: Tx, row: Row, event_id: int, event: Event) -> Addressed:
-    """How a job of a deleted session ended is no reason to begin it anew: it is bound to its last turn, and erased."""
+def _record_for_deleted_session(tx: Tx, row: Row, event_id: int, event: Event) -> Addressed:
+    """Record the end of a deleted session's job without reviving the session: bound to its last turn, then erased."""
     last = tx.one("turn_last", session=row.id)
-    assert last is not None  # a job is asked for in a turn
+    assert last is not None  # a job is always started in a turn
     seq = entries.add_entry(tx, row.id, role="event", text="", event=event_id)
     tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=0, busy=None)
     tx.run("hearing_bind", session=row.id, turn=last.id)
@@ -227,19 +233,21 @@ def _command(tx: Tx, row: Row, event_id: int, event: Event, told: tuple[str, str
     return Addressed(row.id, act, did.root, command=True, seq=did.seq)
 
 
-def _writing(row: Row, event: Event) -> Writing:
-    """How a command came: from a chat, which is the session's home where the channel does not say, or over the API."""
+def _writing(row: Row, event: Event) -> AnswerOrigin:
+    """How a command came: over the API, or from a chat. If the channel does not name the chat, it is the session's
+    home.
+    """
     kind, _, channel = event.source.partition(":")
     if kind != "channel":
-        return Writing(None, event.seen)
+        return AnswerOrigin(None, event.seen)
     data = entries.part(dict(event.more or {}), "data")
     home = row.home if str(row.home).startswith(f"{channel}:") else f"{channel}:"
     dest = f"{channel}:{data['address']}" if data.get("address") else home
-    return Writing(dest, id=event.key or "", written_at=data.get("at"), numbered=event.numbered)
+    return AnswerOrigin(dest, id=event.key or "", written_at=data.get("at"), numbered=event.numbered)
 
 
 def _place(tx: Tx, row: Row, event: Event, to: To) -> Addressed:
-    """Whether it wakes its session, when, and how it waits until then."""
+    """Decide whether the event wakes its session, when, and how it waits until then."""
     wakes = event.wakes
     if wakes is None:
         wakes = wake.wakes(event.kind, automatic=event.automatic, allowed=to.automatic)
@@ -261,11 +269,11 @@ def _place(tx: Tx, row: Row, event: Event, to: To) -> Addressed:
 
 
 def _wake(tx: Tx, row: Row, mode: law.Busy, pause: wake.Pause) -> int:
-    """Set the wake (Law 2: at most one pending, with one due time); when it is due."""
+    """Set the session's single pending wake (Law 2) and return when it is due (ms)."""
     if mode == "collect" and not pause.debounce:
         pause = law.COLLECT
     elif mode in ("steer", "interrupt"):
-        pause = wake.AT_ONCE
+        pause = wake.NO_PAUSE
     pending = wake.Wake(row.wake_at, row.wake_since) if row.wake_at is not None else None
     woken = wake.woken(tx.now, pending, pause)
     tx.run("session_wake", id=row.id, due=woken.due, since=woken.since)

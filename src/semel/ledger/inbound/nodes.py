@@ -1,7 +1,7 @@
-"""Which source a node's events have: what it was when the node was first configured (Law 1).
+"""Give each node an event source that survives a new name or a new token (Law 1).
 
-A node is known by its token, or else by its name: a node that is renamed is the same machine, whose replays are to be
-folded, and so is one that gets another token. A node that gets both at once is another one.
+A node is recognised by its token, or else by its name, so its replays are still recognised after one of them changed. A
+node whose name and token both change is a new node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from semel.ledger.storage.sql import Tx
 
 
 def sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
-    """Node name -> source. `configured`: the digest of each one's token, by its name."""
+    """Map each node's name to its source, and record it. `configured`: the digest of each node's token, by name."""
     found: dict[str, str] = {}
     for name, token in configured.items():
         known = tx.one("node_by_token", token=token)
@@ -26,12 +26,12 @@ def sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _by_name(tx: Tx, name: str, taken: Collection[str]) -> str | None:
-    """The node that was called so, and has a token now that is not known."""
+    """The source of a known node with this name whose token is no longer configured."""
     return next((str(row.source) for row in tx.all("nodes_by_name", name=name) if row.source not in taken), None)
 
 
 def _fresh(tx: Tx, name: str, taken: Collection[str]) -> str:
-    """A source that no node has: another one may have begun with this name and be called otherwise now."""
+    """An unused source for a new node. `node:NAME` may belong to a node that has been renamed since."""
     source, n = f"node:{name}", 2
     while source in taken or tx.one("node_get", source=source) is not None:
         source, n = f"node:{name}.{n}", n + 1

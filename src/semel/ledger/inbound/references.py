@@ -1,8 +1,8 @@
-"""What a reply, an edit, a deletion or a reaction is about: the entry of it, where this session has one.
+"""Find the entry that a reply, an edit, a deletion or a reaction is about.
 
-A platform names the message meant by its own id: what a person wrote is found by the key of its event, what left from
-here by the receipt of its part. Only in the same session: an id can be made up, and must not bring to light what was
-said in another conversation. Without an original the entry stands by itself.
+A platform refers to a message by its own id. A person's message is found by the key of its event, ours by the receipt
+of its part. Only the same session is searched: an id can be made up and must not reveal what was said in another
+conversation. If no original is found, the entry stands alone.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
 from semel.text.shorten import shorten_to_line
 
-QUOTED_CHARS = 160  # characters of the original that an entry repeats, so that it can be understood by itself
+QUOTED_CHARS = 160  # characters of the original quoted in the entry, so that it can be understood alone
 MARKS = {"edit": "edited", "delete": "deleted"}
 
 
 @dataclass(frozen=True)
 class Refers:
-    """`id`: the platform's, of the message meant; None: none is. `sender`: the account of who does it."""
+    """`id`: the platform's id of the referenced message, or None. `sender`: the account of the referring person."""
 
     id: str | None
     channel: str
@@ -29,17 +29,17 @@ class Refers:
 
 @dataclass(frozen=True)
 class Original:
-    """An entry that another one is about. `by`: the account of who wrote it, where a person did."""
+    """The entry that another entry refers to. `by`: the account of its author, if a person wrote it."""
 
     seq: int
     role: str
     whose: str
     text: str
     by: str = ""
-    own: bool = False  # who refers to it wrote it
+    own: bool = False  # written by the referring person
 
     def more(self) -> dict[str, Any]:
-        """What the entry that is about it says of it."""
+        """Fields that the referring entry gets in its `more`."""
         return {
             "of": self.seq,
             "quote": shorten_to_line(self.text, QUOTED_CHARS),
@@ -48,7 +48,7 @@ class Original:
 
 
 def find(tx: Tx, session: Row, source: str, what: Refers | None) -> Original | None:
-    """The entry meant; None: this session has none, or it was deleted with what was said before."""
+    """The referenced entry; None if this session has none, or it was erased with its session's earlier content."""
     if what is None or what.id is None:
         return None
     row = tx.one("entry_of_event", session=session.id, source=source, key=what.id)
@@ -66,7 +66,7 @@ def find(tx: Tx, session: Row, source: str, what: Refers | None) -> Original | N
 
 
 def mark(tx: Tx, session: int, about: Original, kind: str, seq: int) -> None:
-    """The original says that it was edited or deleted, and by which entry. Its text stays as it was heard (Law 4)."""
+    """Note in the original which entry edited or deleted it. Its text stays as it was recorded (Law 4)."""
     mark = MARKS.get(kind)
     theirs = about.role == "user" and (about.own or kind == "delete")
     if mark is not None and (theirs or (about.role == "agent" and kind == "delete")):
@@ -74,7 +74,7 @@ def mark(tx: Tx, session: int, about: Original, kind: str, seq: int) -> None:
 
 
 def _text(tx: Tx, session: int, row: Row, more: dict[str, Any]) -> str:
-    """What it says now: as it was edited last."""
+    """The original's current text: that of its last edit, its own, or the names of its files."""
     if "edited" in more and (newer := tx.one("entry_get", session=session, seq=more["edited"])) is not None:
         return str(newer.text)
     if row.text:

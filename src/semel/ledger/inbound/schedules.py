@@ -1,7 +1,7 @@
-"""Schedules and heartbeats as rows. A firing is heard in the transaction that moves its series on.
+"""Schedules and heartbeats as rows. A firing is accepted in the transaction that advances its series.
 
-So a crash can neither double a firing nor lose one (Laws 1, 2): before the commit the series stands where it
-stood, after it the event is there, and its key, the due time, is taken for ever.
+So a crash can neither repeat a firing nor lose one (Laws 1, 2): before the commit the series is unchanged; after it the
+event exists, and its key, the due time, cannot be accepted again.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from semel.ledger.turns import turns
 from semel.timing.schedule import Downtime, Firings, Form
 from semel.timing.walltime import iso
 
-MOST = 1000
+MAX_SCHEDULES = 1000
 """Schedules of one ledger."""
-MOST_OF_AGENT = 50
+MAX_AGENT_SCHEDULES_PER_SESSION = 50
 """Schedules that agents may have made in one session."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Told:
-    """A schedule as somebody told it. `session` is a session key; `due` (s) its first firing, None: over."""
+class ScheduleDefinition:
+    """A schedule as a person, an agent or the configuration defines it.
+
+    `session` is a session key. `due` is the first firing, in seconds since the epoch; None if there is none left.
+    """
 
     name: str
     session: str
@@ -40,26 +43,26 @@ class Told:
     due: int | None
 
 
-class Taken(Exception):
-    """The name is another schedule's, or there are too many; the message says what to do."""
+class ScheduleRefused(Exception):
+    """The schedule was refused: its name is in use, the configuration defines it, or there are too many."""
 
 
 def own_session(name: str) -> str:
-    """The session of a schedule that was given none. It has no home: the transcript is the delivery."""
+    """Key of the session for a schedule without one. It has no home: the transcript is the delivery."""
     return f"schedule:{name}"
 
 
-def same(row: Row, told: Told) -> bool:
-    """Whether a row means what was told."""
+def same(row: Row, told: ScheduleDefinition) -> bool:
+    """Whether the row has the same session, text, form, spec and time zone."""
     return bool(
         (row.session, row.text, row.form, row.spec, row.tz) == (told.session, told.text, told.form, told.spec, told.tz)
     )
 
 
-def configure(tx: Tx, told: Sequence[Told]) -> None:
-    """What the configuration says now. A schedule that says the same goes on where it was."""
+def configure(tx: Tx, told: Sequence[ScheduleDefinition]) -> None:
+    """Apply the configured schedules. An unchanged one keeps its position; those no longer configured are removed."""
     names = {one.name for one in told}
-    for row in tx.all("schedules_all", after="", limit=MOST):
+    for row in tx.all("schedules_all", after="", limit=MAX_SCHEDULES):
         if row.source == "config" and row.name not in names:
             tx.run("schedule_drop", id=row.id)
     for one in told:
@@ -70,56 +73,60 @@ def configure(tx: Tx, told: Sequence[Told]) -> None:
             tx.run("schedule_source", id=known.id, source="config", downtime=one.downtime)
 
 
-def add(tx: Tx, told: Told, replace: bool = False) -> bool:
-    """A new schedule; the same again is nothing new: False. Raises Taken."""
+def add(tx: Tx, told: ScheduleDefinition, replace: bool = False) -> bool:
+    """Add or replace a schedule. False if the same one already exists. Raises ScheduleRefused."""
     known = tx.one("schedule_get", name=told.name)
     if known is not None and same(known, told) and known.downtime == told.downtime:
         return False
     if known is not None and known.source == "config":
-        raise Taken(f"schedule {told.name!r} comes from the configuration: change it in semel.toml")
+        raise ScheduleRefused(f"schedule {told.name!r} comes from the configuration: change it in semel.toml")
     if known is not None and not replace:
-        raise Taken(f"there is a schedule {told.name!r} already: remove it first, replace it, or take another name")
-    if known is None and len(tx.all("schedules_all", after="", limit=MOST)) == MOST:
-        raise Taken(f"there are {MOST} schedules already: remove one first")
+        raise ScheduleRefused(
+            f"there is a schedule {told.name!r} already: remove it first, replace it, or take another name"
+        )
+    if known is None and len(tx.all("schedules_all", after="", limit=MAX_SCHEDULES)) == MAX_SCHEDULES:
+        raise ScheduleRefused(f"there are {MAX_SCHEDULES} schedules already: remove one first")
     _put(tx, told)
     return True
 
 
-def _put(tx: Tx, told: Told, paused: bool = False) -> None:
+def _put(tx: Tx, told: ScheduleDefinition, paused: bool = False) -> None:
     tx.run(
         "schedule_put", name=told.name, session=told.session, text=told.text, form=told.form, spec=told.spec,
         tz=told.tz, downtime=told.downtime, source=told.source, enabled=int(not paused), due=_ms(told.due), at=tx.now,
     )  # fmt: skip
 
 
-def by_agent(tx: Tx, told: Told) -> str:
-    """A schedule an agent makes in its own session; its name. The same once more is the one that is there.
+def add_by_agent(tx: Tx, told: ScheduleDefinition) -> str:
+    """Add a schedule that an agent makes in its own session; return its name. An equal one is reused.
 
-    A tool call may be repeated (a tool server that was started anew): so it is known by what it says.
+    A restarted tool server may repeat the call, so the schedule is recognised by its content.
     """
     mine = tx.all("schedules_of_session", session=told.session)
     for row in mine:
         if row.source == "agent" and row.enabled and row.due is not None and same(row, told):
             return str(row.name)
-    if sum(row.source == "agent" for row in mine) >= MOST_OF_AGENT:
-        raise Taken(f"this session has {MOST_OF_AGENT} schedules of agents already; cancel one first")
+    if sum(row.source == "agent" for row in mine) >= MAX_AGENT_SCHEDULES_PER_SESSION:
+        raise ScheduleRefused(
+            f"this session has {MAX_AGENT_SCHEDULES_PER_SESSION} schedules of agents already; cancel one first"
+        )
     add(tx, told)
     return told.name
 
 
 def remove(tx: Tx, name: str) -> bool:
-    """False: there is none. Raises Taken for one that the configuration tells."""
+    """Remove a schedule. False if it does not exist. Raises ScheduleRefused if the configuration defines it."""
     row = tx.one("schedule_get", name=name)
     if row is None:
         return False
     if row.source == "config":
-        raise Taken(f"schedule {name!r} comes from the configuration: remove it from semel.toml, or pause it")
+        raise ScheduleRefused(f"schedule {name!r} comes from the configuration: remove it from semel.toml, or pause it")
     tx.run("schedule_drop", id=row.id)
     return True
 
 
 def pause(tx: Tx, name: str, error: str | None = None) -> bool:
-    """It does not fire until it is resumed; what falls due meanwhile is not missed. False: there is none."""
+    """Stop a schedule until it is resumed; firings due meanwhile do not count as missed. False if it does not exist."""
     row = tx.one("schedule_get", name=name)
     if row is not None:
         tx.run("schedule_turn", id=row.id, enabled=0, due=row.due, error=error)
@@ -127,7 +134,7 @@ def pause(tx: Tx, name: str, error: str | None = None) -> bool:
 
 
 def resume(tx: Tx, name: str, due: int | None) -> bool:
-    """It fires again from `due` (s) on. False: there is none."""
+    """Let a schedule fire again from `due` (s) on. False if it does not exist."""
     row = tx.one("schedule_get", name=name)
     if row is not None and not row.enabled:
         tx.run("schedule_turn", id=row.id, enabled=1, due=_ms(due), error=None)
@@ -135,14 +142,14 @@ def resume(tx: Tx, name: str, due: int | None) -> bool:
 
 
 def due(tx: Tx, now: int, limit: int = 100) -> tuple[list[Row], int | None]:
-    """What must fire at `now` (ms), and when something must next."""
+    """(schedules that are due at `now` (ms), when the next one is due (ms))."""
     return tx.all("schedules_due", now=now, limit=limit), tx.value("schedule_next", now=now)
 
 
 def fire(tx: Tx, seen: Row, to: hear.To, what: Firings, following: int | None) -> tuple[int, ...]:
-    """Hear the firings of a schedule and move its series on; the sessions that have something to do.
+    """Accept the firings of a schedule and advance its series; return the sessions that were woken.
 
-    `seen` is the row the caller decided by: if it was changed meanwhile, nothing happens here.
+    `seen` is the row that the caller decided by: if it has changed since, nothing happens.
     """
     row = tx.one("schedule_get", name=seen.name)
     if row is None or tuple(row) != tuple(seen):
@@ -171,7 +178,7 @@ def _firing(row: Row, at: int, what: Firings | None) -> hear.Event:
 
 
 def _missed(name: str, policy: str, what: Firings) -> str:
-    """What is not made up for is told, not dropped in silence."""
+    """The text of the notice about missed firings; "" if there is nothing to report."""
     if policy == "all" and not what.doubtful:
         most = len(what.fire)
         note = f"Schedule {name}: more than {most} firings were missed; the newest {most} are made up."
@@ -189,17 +196,21 @@ def _missed(name: str, policy: str, what: Firings) -> str:
 
 
 def pulse(tx: Tx, session: int) -> Row | None:
-    """Whether anything happens in a session (`turn`, `wake_at`), and when it last did (`quiet`, ms)."""
+    """A session's activity: running turn (`turn`), pending wake (`wake_at`), and last activity (`quiet`, ms)."""
     return tx.one("session_pulse", id=session)
 
 
 def newcomers(tx: Tx, after: int, limit: int = 1000) -> list[Row]:
-    """Sessions that were made after session `after`."""
+    """Sessions that were created after session `after`."""
     return tx.all("sessions_since", after=after, limit=limit)
 
 
-def beat(tx: Tx, session: int, quiet: int, at: int, text: str, words: Sequence[str]) -> bool:
-    """A heartbeat due at `at` (s), if really nothing happened since `quiet` (ms). The answer may be one of `words`."""
+def hear_heartbeat(tx: Tx, session: int, quiet: int, at: int, text: str, words: Sequence[str]) -> bool:
+    """Accept a heartbeat due at `at` (s), unless something has happened since `quiet` (ms). True if it woke the
+    session.
+
+    `words` are the quiet answers that the agent may give.
+    """
     row = pulse(tx, session)
     if row is None or row.away or row.turn is not None or row.wake_at is not None or row.quiet != quiet:
         return False
@@ -217,7 +228,7 @@ def listed(tx: Tx, session: str | None = None) -> list[Json]:
     """All schedules, or those of a session, as JSON objects; times in ms."""
     if session is not None:
         return [shown(row) for row in tx.all("schedules_of_session", session=session)]
-    return [shown(row) for row in tx.all("schedules_all", after="", limit=MOST)]
+    return [shown(row) for row in tx.all("schedules_all", after="", limit=MAX_SCHEDULES)]
 
 
 def one(tx: Tx, name: str) -> Json | None:
@@ -227,7 +238,7 @@ def one(tx: Tx, name: str) -> Json | None:
 
 
 def shown(row: Row) -> Json:
-    """`next` and `last.due` are ms; `next` is null where nothing comes."""
+    """A schedule as a JSON object. `next` and `last.due` are in ms; `next` is null if it will not fire."""
     out: Json = {
         "name": row.name, "session": row.session, "text": row.text, row.form: row.spec, "tz": row.tz,
         "downtime": row.downtime, "source": row.source, "enabled": bool(row.enabled),

@@ -1,4 +1,4 @@
-"""What the search index is made of: the ledger, read in pages. Each function is the body of a look."""
+"""The input of the search index: the ledger, read in pages. Each function is the body of a read transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = 100
 
 @dataclass(frozen=True)
 class Doc:
-    """An entry as the index takes it. `text` is empty where there is nothing to find (any more)."""
+    """An entry as the index stores it. `text` is empty if there is nothing to find, or nothing any more."""
 
     id: int
     seq: int
@@ -27,9 +27,9 @@ class Doc:
 
 @dataclass(frozen=True)
 class Page:
-    """What changed in a session: `docs`, up to `rev`; `more`, if there is more to come.
+    """What changed in a session: `docs`, up to `rev`; `more`: there is another page.
 
-    Entries up to `erased` were deleted: their words must leave the file.
+    Entries up to `erased` were deleted: their words must leave the index.
     """
 
     key: str
@@ -41,7 +41,7 @@ class Page:
 
 
 def name(tx: Tx) -> str:
-    """The ledger's own name, and which of its lives this is: what was put back is another one."""
+    """The ledger's name and incarnation: a restored ledger has another incarnation, and so another index."""
     row = tx.one("ledger_get")
     assert row is not None
     return f"{row.name}.{row.incarnation}"
@@ -65,10 +65,10 @@ def page(tx: Tx, session: int, after: int) -> Page | None:
 
 
 def findable(row: Row) -> str:
-    """What an entry can be found by: its text and the names of its files.
+    """The searchable text of an entry: its text and the names of its files.
 
-    Not while it streams: what changes 30 times a second is indexed when it is final. Not what was superseded:
-    the same text stands below it.
+    "" while it streams, as an entry that changes 30 times a second is indexed when it is final; and "" if it was
+    superseded, as the same text stands below it.
     """
     if row.live or row.superseded:
         return ""
@@ -78,7 +78,7 @@ def findable(row: Row) -> str:
 
 
 def hits(tx: Tx, found: Sequence[tuple[int, int]], terms: Sequence[Term]) -> list[Json | None]:
-    """What was found, as the ledger has it now: the index may be older. None: it is not there any more."""
+    """The hits as the ledger has them now, as the index may be older. None for an entry that is gone."""
     return [_hit(tx, session, seq, terms) for session, seq in found]
 
 

@@ -1,8 +1,8 @@
-"""The index file: one SQLite file beside the ledger, on one thread, that may be lost at any time.
+"""The search index: one SQLite file beside the ledger, on one thread, that may be lost at any time.
 
-Nothing of it is true by itself. It says up to which rev each session is in it, in the same transaction as the
-words; whatever is found in it is read from the ledger before it is shown. A file that is damaged, of another
-ledger, of another version or gone is made anew.
+The index is never authoritative. It stores, in the same transaction as the words, up to which rev each session is
+indexed; every hit is read from the ledger before it is shown. An index that is damaged, missing, or of another ledger
+or version is rebuilt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from semel.ledger.search.words import Query, fold
 from semel.ledger.storage.sql import Queries, Row, Tx, read_queries
 
 VERSION = 1
-LAST = (1 << 63) - 1
+MAX_ROW_ID = (1 << 63) - 1
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, apsw.ConstraintError)
 # SQLError: a table is missing. A query of ours is no syntax error: words are always quoted.
 _REFUSED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.BusyError)
@@ -33,8 +33,8 @@ class IndexFailed(Exception):
     """The index cannot be used now. The message says why, and what to do."""
 
 
-class IndexAnew(Exception):
-    """The index was lost and is empty now: everything is to be read again."""
+class IndexReset(Exception):
+    """The index was lost and is empty now: everything must be read again."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Asked:
     since: int | None = None
     until: int | None = None
     limit: int = 20
-    below: tuple[int, int] = (LAST, LAST)
+    below: tuple[int, int] = (MAX_ROW_ID, MAX_ROW_ID)
     skip: int = 0
 
 
@@ -67,7 +67,7 @@ def _read(name: str) -> str:
 
 
 class Index:
-    """Everything here blocks and belongs to one thread. Raises IndexFailed, IndexAnew."""
+    """The open index. Every method blocks and belongs to one thread. Raises IndexFailed, IndexReset."""
 
     def __init__(self, path: Path, ledger: str) -> None:
         self.path = path
@@ -81,7 +81,7 @@ class Index:
     # ------------------------------------------------------------ asking
 
     def revs(self) -> dict[int, int]:
-        """How far each session is in the index."""
+        """The rev up to which each session is indexed."""
         out: dict[int, int] = {}
         with self._look() as tx:
             while rows := tx.all("session_revs", after=max(out, default=-1), limit=1000):
@@ -89,7 +89,7 @@ class Index:
         return out
 
     def rev(self, session: int) -> int:
-        """How far one session is in the index; 0: not at all."""
+        """The rev up to which one session is indexed; 0: not at all."""
         with self._look() as tx:
             row = tx.one("session_get", id=session)
         return 0 if row is None else int(row.rev)
@@ -113,7 +113,7 @@ class Index:
     # ------------------------------------------------------------ filling
 
     def take(self, session: int, page: Page) -> bool:
-        """One page of a session's changes, in one transaction. True: words of deleted entries were dropped."""
+        """Index one page of a session's changes, in one transaction. True: words of deleted entries were dropped."""
         dropped = page.erased > 0 and self._drop_upto(session, page.erased)
         with self._change() as tx:
             for doc in page.docs:
@@ -126,8 +126,8 @@ class Index:
         return dropped
 
     def forget(self, session: int) -> bool:
-        """Nothing of this session can be found any more. True if something could."""
-        dropped = self._drop_upto(session, LAST)
+        """Remove a session from the index. True if it had entries there."""
+        dropped = self._drop_upto(session, MAX_ROW_ID)
         with self._change() as tx:
             tx.run("session_drop", id=session)
         return dropped
@@ -144,7 +144,7 @@ class Index:
             found = True
 
     def tidy(self) -> None:
-        """Words that were dropped leave the file and its log, too."""
+        """Remove dropped words from the file and its log."""
         with self._change() as tx:
             tx.run("word_tidy")
         db = self._opened()
@@ -189,7 +189,7 @@ class Index:
             yield
         except _DAMAGED as fault:
             self._begin_again()
-            raise IndexAnew(f"the search index was damaged ({fault}) and is made anew") from fault
+            raise IndexReset(f"the search index was damaged ({fault}) and is made anew") from fault
         except (*_REFUSED, OSError) as fault:
             self.close()
             raise self._failed(fault) from fault
@@ -201,7 +201,7 @@ class Index:
         )
 
     def _opened(self) -> apsw.Connection:
-        """The connection to the file that is there now. Raises IndexAnew where it was made just now."""
+        """The connection to the current file. Raises IndexReset if the file was just created."""
         if self._db is not None:
             if self._file == _identity(self.path):
                 return self._db
@@ -211,11 +211,11 @@ class Index:
             fresh = self._open()
         assert self._db is not None
         if fresh:
-            raise IndexAnew("the search index is made anew")
+            raise IndexReset("the search index is made anew")
         return self._db
 
     def _open(self) -> bool:
-        """True: it is empty, whatever was there before."""
+        """Open the file. True: it is empty, whatever was there before."""
         made = _make_private(self.path)
         db = apsw.Connection(str(self.path))
         try:
@@ -258,7 +258,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _make_private(path: Path) -> bool:
-    """An empty file that only its owner can read. False: there is one already."""
+    """Create an empty file that only its owner can read. False: it already exists."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:

@@ -1,9 +1,8 @@
-"""Words: how a text is cut for the index, what a person asks for, and what of a text answers it.
+"""Split texts into words for the index, parse queries, and make snippets.
 
-What is asked is never an error of syntax: words must all be there, `"a phrase"` stands as it is, `word*` is the
-beginning of a word, `-word` must not be there, and everything else is letters and digits or nothing. Letters are
-compared without case and accents. Where a script does not part words (Han, Kana, Thai ...), each character is a
-word, and what is asked in it is a phrase.
+A query has no syntax errors: all words must occur, `"a phrase"` must occur as it is, `word*` is a prefix, `-word` must
+not occur; everything else is letters and digits or is ignored. Letters are compared without case and accents. In a
+script that does not separate words (Han, Kana, Thai ...) each character is a word, and a query in it is a phrase.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-MOST_TERMS = 32
-MOST_TEXT = 1000  # characters of one query
+MAX_TERMS = 32
+MAX_QUERY_CHARS = 1000  # characters of one query
 
 _SOLO = (  # one word a character
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
@@ -26,13 +25,13 @@ _ACCENTS = re.compile("[\u0300-\u036f]+")
 _ASKED = re.compile(r'(?P<no>-?)(?:"(?P<phrase>[^"]*)(?:"|\Z)(?P<begin>\*?)|(?P<word>[^\s"]+))')
 
 
-class NothingAsked(ValueError):
-    """A query that looks for nothing. The message says what to write."""
+class BadQuery(ValueError):
+    """A query without a word to look for, or one that is too long. The message says what to write."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """Words that stand one behind the other; of the last one only the beginning, where `prefix`."""
+    """Words that follow each other. With `prefix`, the last one is only the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
@@ -44,7 +43,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Query:
-    """All of `terms` are there, none of `without`."""
+    """Texts that have all of `terms` and none of `without`."""
 
     terms: tuple[Term, ...]
     without: tuple[Term, ...] = ()
@@ -56,9 +55,9 @@ class Query:
 
 
 def read_query(text: str) -> Query:
-    """What a person wrote. Raises NothingAsked."""
-    if len(text) > MOST_TEXT:
-        raise NothingAsked(f"a search takes at most {MOST_TEXT} characters; ask for fewer words")
+    """Parse what a person wrote. Raises BadQuery."""
+    if len(text) > MAX_QUERY_CHARS:
+        raise BadQuery(f"a search takes at most {MAX_QUERY_CHARS} characters; ask for fewer words")
     terms: list[Term] = []
     without: list[Term] = []
     for found in _ASKED.finditer(text):
@@ -67,10 +66,10 @@ def read_query(text: str) -> Query:
         if words:
             term = Term(words, prefix=bool(found["begin"]) or (found["word"] or "").endswith("*"))
             (without if found["no"] else terms).append(term)
-    if len(terms) + len(without) > MOST_TERMS:
-        raise NothingAsked(f"a search takes at most {MOST_TERMS} words and phrases; ask for fewer")
+    if len(terms) + len(without) > MAX_TERMS:
+        raise BadQuery(f"a search takes at most {MAX_TERMS} words and phrases; ask for fewer")
     if not terms:
-        raise NothingAsked(
+        raise BadQuery(
             'nothing to look for: name at least one word of letters or digits, like: word, "a phrase", beginn*'
             + (" (words after - are only left out)" if without else "")
         )
@@ -78,7 +77,7 @@ def read_query(text: str) -> Query:
 
 
 def fold(text: str) -> str:
-    """A text as it is given to the index: without accents and case, each Han character a word."""
+    """A text as the index stores it: without accents and case, each Han character a word."""
     if text.isascii():
         return text  # the index itself folds the case of these
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
@@ -92,7 +91,7 @@ def _token() -> re.Pattern[str]:
 
 
 def cut(text: str) -> Iterator[tuple[str, int, int]]:
-    """The words of a text: (folded, from, to), in code points of the text as it stands."""
+    """The words of a text: (folded, start, end), in code points of the original text."""
     for found in _token().finditer(text):
         for word in fold(found[0]).lower().split():
             yield word, found.start(), found.end()
@@ -101,12 +100,12 @@ def cut(text: str) -> Iterator[tuple[str, int, int]]:
 # ---------------------------------------------------------------- what is shown of a text
 
 Piece = dict[str, object]
-LOOK = 20_000
-"""Words of one text that are looked at for the place to show; past that its beginning is shown."""
+MAX_WORDS_SCANNED = 20_000
+"""Words of one text that are searched for the snippet's place; if none matches, its beginning is shown."""
 
 
 def snippet(text: str, terms: Sequence[Term], before: int = 60, after: int = 140) -> list[Piece]:
-    """The stretch around the first thing found: [{"text"}, {"text", "hit": true}, ...], "…" where it is cut."""
+    """The text around the first match: [{"text"}, {"text", "hit": true}, ...], with "…" where it is cut."""
     spans = list(_spans(text, terms))
     first = spans[0][0] if spans else 0
     lo = _at_blank(text, max(0, first - before), first)
@@ -124,7 +123,7 @@ def snippet(text: str, terms: Sequence[Term], before: int = 60, after: int = 140
 
 
 def _at_blank(text: str, at: int, first: int) -> int:
-    """The beginning of the next word, if there is one before what was found."""
+    """The beginning of the next word, if there is one before the match."""
     if at == 0:
         return 0
     blank = re.compile(r"\s").search(text, at, first)
@@ -132,11 +131,11 @@ def _at_blank(text: str, at: int, first: int) -> int:
 
 
 def _spans(text: str, terms: Sequence[Term]) -> Iterator[tuple[int, int]]:
-    """Where any of the terms stands, in order, without overlaps."""
+    """Where any of the terms matches, in order, without overlaps."""
     words: list[tuple[str, int, int]] = []
     for word in cut(text):
         words.append(word)
-        if len(words) >= LOOK:
+        if len(words) >= MAX_WORDS_SCANNED:
             break
     done = 0
     for n, (_, start, _) in enumerate(words):

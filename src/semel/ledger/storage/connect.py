@@ -1,4 +1,4 @@
-"""Connections to the ledger's file, set up as docs/decisions/ledger-storage.md decided."""
+"""Open SQLite connections to the ledger with the settings from docs/decisions/ledger-storage.md."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from semel.ledger.storage.refusals import place_without_wal
 
 PATIENCE = 10.0  # seconds another program may keep the ledger locked before a write is refused
 CACHE_KIB = 4096
-"""Pages that a connection may keep in memory. The writing one fills whatever it is given as the ledger grows."""
-_PAUSE = 0.0002  # SQLite's own waiting (1, 2, 5 ... 100 ms) starves beside a busy writer; this does not
+"""Page cache of each connection. The writing connection fills any cache it is given as the ledger grows."""
+_BUSY_RETRY_DELAY_S = 0.0002  # SQLite's own back-off (1, 2, 5 ... 100 ms) starves beside a busy writer
 
 
 def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None) -> apsw.Connection:
-    """Open the file and set what holds for this connection only. Nothing is written."""
+    """Open the file and apply the settings of this connection. Writes nothing."""
     name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     if readonly:
-        name, flags = _for_reading(Path(path)), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        name, flags = _readonly_uri(Path(path)), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     db = apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=512)
-    db.set_busy_handler(_patience())
+    db.set_busy_handler(_BusyHandler())
     if vfs is not None:  # a disk of the tests: Python file systems share no memory
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
     for pragma in ("foreign_keys = ON", f"cache_size = -{CACHE_KIB}", "temp_store = MEMORY", "trusted_schema = OFF"):
@@ -32,16 +32,16 @@ def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None)
     return db
 
 
-def _for_reading(path: Path) -> str:
-    # A reader needs the log's shared memory beside the file. Where it can make none (a backup on a read-only
-    # disk) and there is no log, the file is all there is, and nothing changes it. A live gateway has a log.
+def _readonly_uri(path: Path) -> str:
+    # A reader needs a shared-memory file (-shm) beside the database. In a read-only folder it cannot create one; if
+    # there is no log either, no gateway is live and the file can be opened as immutable.
     alone = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
     return f"file:{quote(str(path))}{'?immutable=1' if alone else ''}"
 
 
 def make_durable(db: apsw.Connection, path: Path) -> None:
-    """Write-ahead log, synced at each commit. Raises LedgerPlace where there is no shared memory for it."""
-    db.execute("PRAGMA page_size = 4096")  # counts while the file is empty
+    """Use a write-ahead log that is synced at each commit. Raises LedgerPlace if the file system cannot support one."""
+    db.execute("PRAGMA page_size = 4096")  # takes effect only while the file is empty
     mode: str = db.execute("PRAGMA journal_mode = WAL").get
     if mode not in ("wal", "memory"):
         raise place_without_wal(path, mode)
@@ -49,13 +49,13 @@ def make_durable(db: apsw.Connection, path: Path) -> None:
     if sys.platform == "darwin":  # fsync alone leaves data in the drive's cache there
         db.execute("PRAGMA fullfsync = ON")
         db.execute("PRAGMA checkpoint_fullfsync = ON")
-    # The log file is kept for reuse, but one that a slow reader made huge is cut at its next start.
+    # The log file is kept for reuse. If a slow reader made it huge, SQLite truncates it when the log restarts.
     db.execute("PRAGMA journal_size_limit = 67108864")
-    db.wal_autocheckpoint(0)  # semel.ledger.storage.wal does it
+    db.wal_autocheckpoint(0)  # semel.ledger.storage.wal runs the checkpoints
 
 
-class _patience:
-    """A busy handler: try again every 0.2 ms, for PATIENCE seconds in all."""
+class _BusyHandler:
+    """SQLite busy handler: retry every 0.2 ms until the busy timeout has passed."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -63,5 +63,5 @@ class _patience:
     def __call__(self, tries: int) -> bool:
         if tries == 0:
             self._until = time.monotonic() + PATIENCE
-        time.sleep(_PAUSE)
+        time.sleep(_BUSY_RETRY_DELAY_S)
         return time.monotonic() < self._until

@@ -1,4 +1,4 @@
-"""What can be wrong with a ledger. The docstring of each class is its message, and says what to do next."""
+"""Errors of the ledger. The docstring of each class is its user-visible message, with the next step to take."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Group commit, the synchronous half: many logical transactions, one durable commit.
+"""Group commit, the synchronous half: run many logical transactions in one durable commit.
 
-One `BEGIN IMMEDIATE` ... `COMMIT` holds a whole batch, with a savepoint around each job, so that a job that
-fails undoes only itself. `COMMIT` returns when the write-ahead log is on the disk (`synchronous=FULL`): until
-then no job has an answer. If the disk fails, nothing of the batch was accepted, and everyone in it is told.
+One `BEGIN IMMEDIATE` ... `COMMIT` holds a whole batch. Each job runs inside a savepoint, so a failing job undoes only
+its own changes. `COMMIT` returns when the write-ahead log is on disk (`synchronous=FULL`); no job is answered before
+that. If the disk fails, every job of the batch fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _NOT_A_RESULT = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
 
 def perform(job: Job, tx: Tx) -> None:
-    """Run one body. Its own exception stays with the job; a storage fault is raised: the batch is lost."""
+    """Run one job's function. Its own exception becomes the job's error; a storage fault is raised, as the whole batch
+    is lost.
+    """
     try:
         job.result = job.fn(tx, *job.args, **job.kwargs)
         job.afterwards = tx.end()
@@ -56,7 +58,7 @@ class Committer:
         self._clock = clock
         self._wal = Wal(db)
         self._mark: MarkFile | None = None
-        self._changes = 0  # of the connection, before the commit under way
+        self._changes = 0  # changes made by the connection before the current commit
         self.commits = 0
         self.transactions = 0
         self.failures = 0
@@ -66,7 +68,7 @@ class Committer:
         return f"<Committer {self.transactions} transactions in {self.commits} commits, {self.failures} failed>"
 
     def commit(self, jobs: Sequence[Job]) -> None:
-        """Run the jobs. Afterwards each has a result, which is durable, or an error. Raises nothing."""
+        """Run the jobs. Afterwards each has a durable result or an error. Raises nothing."""
         try:
             self._cursor.execute("BEGIN IMMEDIATE")
             self._changes = self._db.total_changes()
@@ -83,7 +85,7 @@ class Committer:
         self.transactions += len(jobs)
 
     def look(self, job: Job) -> None:
-        """Run a body that only reads, and undo it: for a store without reader threads."""
+        """Run a read-only job and roll back: for a store without reader threads."""
         self._cursor.execute("BEGIN")
         try:
             perform(job, Tx(self._cursor, self._named, self._clock()))
@@ -113,7 +115,7 @@ class Committer:
             try:
                 self._cursor.execute("ROLLBACK")
             except apsw.Error:
-                pass  # the disk is failing: the next batch finds it open, fails too, and tries again
+                pass  # the disk is failing: the next batch finds the transaction open, fails too and rolls back again
 
     def _fail(self, jobs: Sequence[Job], fault: BaseException) -> None:
         errno = self._db.system_errno
@@ -124,7 +126,7 @@ class Committer:
             job.fail(failure(fault, self._path, errno))
 
     def keep_mark(self, mark: MarkFile) -> None:
-        """From here on a mark beside the ledger says how far it has come."""
+        """Record each commit in this mark file from now on."""
         self._mark = mark
 
     def _finish(self) -> None:
@@ -149,7 +151,7 @@ class Committer:
             self._cursor.execute(f"PRAGMA user_version = {version}")
             self._cursor.execute("COMMIT")
         except apsw.Error:
-            self._undo()  # the disk is still failing: the next commit that succeeds does it
+            self._undo()  # the disk is still failing: the next successful commit overwrites it
 
     @property
     def backlog(self) -> int:
@@ -157,7 +159,7 @@ class Committer:
         return self._wal.backlog
 
     def checkpoint(self) -> None:
-        """Move the log into the file. A failure is only noted: nothing is lost by it."""
+        """Move the log into the database file. A failure is only recorded: the log still holds everything."""
         try:
             self._wal.checkpoint()
         except apsw.Error as fault:

@@ -1,6 +1,7 @@
 """One gateway per ledger: a lock on `<ledger>.lock`, held for the life of the process.
 
-The kernel drops it when the process ends, however it ends. The file stays: removing it would let two hold it.
+The kernel releases the lock when the process ends, however it ends. The file is never removed: removing it would let
+two processes hold the lock.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from semel.ledger.storage.errors import LedgerInUse
 
 
 class Lock:
-    """Held from the moment it exists until `release`. Raises LedgerInUse, which names the holder's pid."""
+    """An exclusive lock, held from construction until `release`. Construction raises LedgerInUse with the holder's
+    pid."""
 
     def __init__(self, ledger: Path) -> None:
         self._file = os.open(f"{ledger}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,14 +1,15 @@
-"""A mark beside the ledger: how far it has come, so that an older copy of the file is recognised (Law 14).
+"""The mark file beside the ledger: detects that the ledger file is an older copy (Law 14).
 
-The file `<ledger>.mark` has two slots, written in turn, each with a check sum. A commit is durable before its mark is
-written, and the mark is written before anybody hears of the commit, so before anything leaves. So the mark may lag by
-what a kill or a power failure cut off, and is never ahead of the ledger it belongs to: a ledger that has come less far
-than its mark is an older copy. The mark is not synced with each commit: it costs one small write.
+`<ledger>.mark` has two slots, written in turn, each with a checksum. It records how many commits the ledger has seen. A
+commit is durable before its mark is written, and the mark is written before any caller learns of the commit, so before
+anything is sent. A kill or power failure can therefore leave the mark behind its ledger, never ahead of it: a ledger
+that is behind its mark is an older copy. The mark costs one small write per commit; it is not synced each time.
 
-It also knows the write-ahead log, and how far the file itself had come when that log began. SQLite begins a log only
-when all of the one before is in the file and synced, so the file never comes less far while that log lies beside it,
-whatever is killed: one that has is another file, and SQLite would lay the log over it. Of a log that the mark does not
-know (after a power failure it may be an older mark) nothing is said: a ledger that is whole is never refused.
+The mark also identifies the write-ahead log and records how far the database file had come when that log began. SQLite
+begins a new log only when the previous one is completely in the database file and synced, so the file cannot be behind
+that point while that log lies beside it. If it is, it is another file, and SQLite would apply the log to the wrong
+database. If the mark does not know the log (after a power failure the mark may be older), nothing is concluded: an
+intact ledger is never refused.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ SLOT_BYTES = 512
 
 @dataclass(frozen=True)
 class Mark:
-    """Which ledger, which of its lives, and how many commits gateways made in it.
+    """Position of a ledger: its name, its incarnation (which life it is in) and the number of commits by gateways.
 
-    `log`: the log beside it (`log_beside`), empty where nothing is known of it. `base`: what incarnation and commits
-    the file itself had come to when that log began.
+    `log` identifies the write-ahead log beside it (`log_beside`), empty if unknown. `base` is the (incarnation,
+    commits) of the database file when that log began.
     """
 
     ledger: str
@@ -41,7 +42,7 @@ class Mark:
 
     @property
     def come(self) -> tuple[int, int]:
-        """How far: marks of one ledger are ordered by it."""
+        """The pair that orders the marks of one ledger."""
         return self.incarnation, self.commits
 
     def is_ahead_of(self, other: Mark) -> bool:
@@ -54,7 +55,7 @@ def path_of(ledger: Path) -> Path:
 
 
 def read(ledger: Path) -> Mark | None:
-    """The newest mark of a ledger; None: there is none that can be read."""
+    """The newest readable mark of a ledger, or `None`."""
     try:
         content = path_of(ledger).read_bytes()
     except OSError:
@@ -83,14 +84,17 @@ def _slot(mark: Mark) -> bytes:
 
 
 class MarkFile:
-    """The mark of an open ledger. Raises OSError where it cannot be made; later failures leave an older mark."""
+    """Writes the mark of an open ledger.
+
+    The constructor raises OSError if the file cannot be written. If a later write fails, an older mark stays.
+    """
 
     def __init__(self, ledger: Path, mark: Mark) -> None:
-        """Begin with this mark, whatever stood there."""
+        """Write `mark` into both slots and sync, replacing any earlier mark."""
         path = path_of(ledger)
         self._ledger = ledger
         self._mark = mark
-        self._whole: tuple[int, int] | None = None  # what the file has come to, and the next commit may begin a log
+        self._whole: tuple[int, int] | None = None  # position of a file that holds the whole log
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.pwrite(self._file, _slot(mark) * 2, 0)
         os.fsync(self._file)
@@ -101,7 +105,7 @@ class MarkFile:
             os.close(folder)
 
     def note(self, commits: int, incarnation: int) -> None:
-        """The ledger has come so far."""
+        """Record the ledger's position after a commit."""
         self._mark = replace(self._mark, incarnation=incarnation, commits=commits)
         if self._whole is not None:
             log = wal.log_beside(self._ledger)
@@ -114,7 +118,7 @@ class MarkFile:
             pass  # an older mark stays: less is recognised, and nothing is taken for what it is not
 
     def note_whole(self) -> None:
-        """All of the log is in the ledger's file, and synced there."""
+        """Record that the whole log has been moved into the database file and synced."""
         self._whole = self._mark.come
 
     def close(self) -> None:

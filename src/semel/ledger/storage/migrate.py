@@ -1,7 +1,7 @@
-"""Versions of the schema: forward only, each step one transaction, nothing lost.
+"""Schema versions: forward only, each migration in one transaction, no rows lost.
 
-Version 1 is `schema.sql`. Version N is `migrations/000N_why.sql` applied to version N-1: a new ledger takes
-the same way as an old one, so that both end with the same tables. A migration is named after what it mends.
+Version 1 is `schema.sql`. Version N is `migrations/000N_why.sql` applied to version N-1. A new ledger runs the same
+migrations as an old one, so both end with the same tables. A migration is named after the problem that it fixes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ APPLICATION_ID = 0x53454D4C  # "SEML": https://sqlite.org/pragma.html#pragma_app
 
 @dataclass(frozen=True)
 class Step:
-    """The way from version - 1 to version."""
+    """The migration from `version - 1` to `version`."""
 
     version: int
     name: str
@@ -33,7 +33,7 @@ class Step:
 
 @cache
 def steps() -> tuple[Step, ...]:
-    """The way from nothing to the newest version."""
+    """All migrations, from an empty file to the newest version."""
     ledger = resources.files("semel.ledger")
     files = sorted(
         (f.name, f.read_text("utf-8")) for f in ledger.joinpath("migrations").iterdir() if f.name.endswith(".sql")
@@ -42,7 +42,7 @@ def steps() -> tuple[Step, ...]:
 
 
 def read_steps(schema: str, files: Sequence[tuple[str, str]]) -> tuple[Step, ...]:
-    """Version 1 and the migrations after it. Raises ValueError for a gap or a name that does not fit."""
+    """The schema as version 1, and the migrations after it. Raises ValueError for a gap or a wrong file name."""
     found = [Step(1, "schema", schema)]
     for file, sql in files:
         match = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", file)
@@ -67,11 +67,13 @@ def version(db: apsw.Connection, path: Path) -> int:
     return 0
 
 
-def bring_up(db: apsw.Connection, way: Sequence[Step], named: Queries, path: Path, *, name: str, now: int) -> None:
-    """Bring the file from whatever version it has to the newest.
+def migrate_to_newest(
+    db: apsw.Connection, way: Sequence[Step], named: Queries, path: Path, *, name: str, now: int
+) -> None:
+    """Migrate the file from its current version to the newest one.
 
-    `name` and `now` (ms) become the identity of a ledger that is created here.
-    Raises LedgerNewer, MigrationFailed, NotALedger.
+    `name` and `now` (ms) become the identity of a ledger that is created here. Raises LedgerNewer, MigrationFailed,
+    NotALedger.
     """
     found = version(db, path)
     if found > way[-1].version:
@@ -83,7 +85,7 @@ def bring_up(db: apsw.Connection, way: Sequence[Step], named: Queries, path: Pat
 
 
 def _create(db: apsw.Connection, way: Sequence[Step], named: Queries, path: Path, name: str, now: int) -> None:
-    # One transaction: a crash inside it leaves an empty file, which the next start takes as new.
+    # One transaction: a crash inside it leaves an empty file, which the next start treats as new.
     db.execute("BEGIN IMMEDIATE")
     try:
         if version(db, path) == 0:
@@ -124,7 +126,7 @@ def _migrate(db: apsw.Connection, step: Step, path: Path) -> None:
 
 
 def _run_inside(db: apsw.Connection, sql: str) -> None:
-    """Run a migration's statements; one that would end the transaction around them is refused."""
+    """Run a migration's statements inside the open transaction; statements that would end it are denied."""
     ends = (apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH)
     db.authorizer = lambda deed, *about: apsw.SQLITE_DENY if deed in ends else apsw.SQLITE_OK
     try:
@@ -144,7 +146,7 @@ def _rows(db: apsw.Connection) -> dict[str, int]:
 
 
 def _refuse_loss(before: dict[str, int], after: dict[str, int]) -> None:
-    # Law 1: a row has no time to live. A migration that has fewer rows to show than it found is wrong.
+    # Law 1: rows never expire. A migration that leaves a table with fewer rows than before is wrong.
     for table, count in before.items():
         if after.get(table, 0) < count:
             raise ValueError(f"{count - after.get(table, 0)} rows of {table} would be lost")

@@ -1,4 +1,4 @@
-"""Opening a ledger: the checks at the door, in their order, and what is made on the way."""
+"""Open a ledger: the checks made before it is used, in order, and the files created on the way."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from semel.ledger.storage.sql import Tx, queries
 
 @dataclass(frozen=True)
 class Opened:
-    """A ledger that can be written: of the newest version, on a disk that takes writes.
+    """A writable ledger of the newest schema version.
 
-    `was_whole`: no log lay beside it, so all of it was in the file.
+    `was_whole`: there was no write-ahead log, so the database file held everything.
     """
 
     path: Path
@@ -40,9 +40,11 @@ def open_for_writing(
     way: Sequence[migrate.Step],
     vfs: str | None = None,
 ) -> Opened:
-    """Create, check, migrate. Raises what `semel.ledger.storage.errors` lists as refused at the door."""
+    """Create or open the ledger, check it and migrate it. Raises the first group of errors in
+    `semel.ledger.storage.errors`.
+    """
     refuse_old_sqlite(apsw.sqlite_lib_version())
-    path = path.expanduser().resolve()  # two names of one ledger must meet at one lock
+    path = path.expanduser().resolve()  # two paths of one ledger must share one lock
     lock: Lock | None = None
     db: apsw.Connection | None = None
     try:
@@ -69,22 +71,22 @@ def open_for_writing(
 
 
 def restoring_file(ledger: Path) -> Path:
-    """It is there while a backup takes the ledger's place (`semel.ledger.backup.restore`)."""
+    """Path of the file that exists while a restore replaces the ledger (`semel.ledger.backup.restore`)."""
     return ledger.with_name(f"{ledger.name}.restoring")
 
 
 def own_mark(tx: Tx) -> mark.Mark:
-    """How far the ledger itself says it has come."""
+    """The position that the ledger itself has stored."""
     row = tx.one("ledger_get")
     assert row is not None
     return mark.Mark(str(row.name), int(row.incarnation), int(row.commits))
 
 
 def refuse_log_of_another(path: Path) -> None:
-    """Raises LogOfAnother where SQLite would lay a log over a file that it does not belong to.
+    """Raise LogOfAnother if the write-ahead log does not belong to the database file.
 
-    Before SQLite opens the ledger: it would write to both. Where the mark does not know the log, or the file cannot be
-    read without it (the first log of a ledger holds all of it), nothing is refused.
+    Must run before SQLite opens the ledger, as that changes both. Nothing is refused if the mark does not know the log,
+    or if the file cannot be read without it (the first log of a ledger holds everything).
     """
     known = mark.read(path)
     if known is None or not known.log or known.log != wal.log_beside(path):
@@ -111,15 +113,18 @@ def prepare(db: apsw.Connection, path: Path, way: Sequence[migrate.Step], now: i
     """Make an open file a ledger of the newest version, or refuse it before anything in it is changed."""
     migrate.version(db, path)
     make_durable(db, path)
-    migrate.bring_up(db, way, queries(), path, name=secrets.token_hex(8), now=now)
-    # A write that changes nothing: a full or read-only disk says so now, and not to the first message.
+    migrate.migrate_to_newest(db, way, queries(), path, name=secrets.token_hex(8), now=now)
+    # A write without effect: a full or read-only disk fails here instead of at the first message.
     db.execute("BEGIN IMMEDIATE")
     db.execute(f"PRAGMA user_version = {way[-1].version}")
     db.execute("COMMIT")
 
 
 def check_readable(path: Path, known: int) -> Path:
-    """For reading, beside a gateway or without one: nothing is made, locked or migrated."""
+    """Check that a ledger can be read, with or without a running gateway; return its resolved path.
+
+    `known` is the schema version that this Semel reads. Nothing is created, locked or migrated.
+    """
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()
     if not path.exists():
@@ -147,7 +152,7 @@ def _version_of(path: Path) -> int:
 
 
 def _make_folder(folder: Path) -> None:
-    """The data directory: for its owner only, and as durable as what will lie in it."""
+    """Create the data directory for its owner only, and sync its parent so that it survives a power failure."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -160,9 +165,9 @@ def _make_folder(folder: Path) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """An empty file that only its owner can read; SQLite gives -wal and -shm the same mode.
+    """Create an empty file that only its owner can read; SQLite gives -wal and -shm the same mode.
 
-    Only where there is none: closing a plain descriptor of an open ledger would drop SQLite's locks on it
+    An existing file is not opened: closing a plain descriptor of an open ledger would drop SQLite's locks on it
     (https://sqlite.org/howtocorrupt.html, 2.2).
     """
     try:

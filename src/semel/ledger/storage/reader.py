@@ -1,4 +1,4 @@
-"""Readers: threads with read-only connections. Each job sees one snapshot, with every commit before it."""
+"""Reader threads with read-only connections. Each job sees one snapshot that includes every earlier commit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Readers:
             self._queue.put(job)
 
     def close(self) -> None:
-        """Answer what was asked, then end the threads and close their connections."""
+        """Finish the queued jobs, then end the threads and close their connections."""
         with self._gate:
             if self._open:
                 self._open = False

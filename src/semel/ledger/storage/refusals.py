@@ -1,4 +1,4 @@
-"""What makes a ledger refuse, and the one place where SQLite's and the system's errors become ours."""
+"""Checks before a ledger is opened, and the one mapping of SQLite's and the system's errors to Semel's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def refuse_old_sqlite(version: str) -> None:
 
 
 def refuse_place(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
-    """Raises LedgerPlace for a network file system. Only Linux tells; elsewhere SQLite itself must object."""
+    """Raise LedgerPlace for a network file system. Only Linux is checked; elsewhere SQLite itself must object."""
     kind = file_system(folder, mounts)
     if kind in _REMOTE:
         raise LedgerPlace(path=folder, place=f"a shared file system ({kind})")
@@ -67,9 +67,9 @@ def file_system(folder: Path, mounts: Path) -> str:
 
 
 def failure(fault: BaseException, path: Path, system: int = 0) -> BaseException:
-    """The error a caller is told. What is not the storage's fault comes back as it is.
+    """The error to raise for this fault. A fault that is not the storage's is returned unchanged.
 
-    `system` is the operating system's error number, as SQLite kept it (0: none).
+    `system` is the operating system's error number that SQLite recorded (0: none).
     """
     if isinstance(fault, OSError):
         system = fault.errno or 0
@@ -106,5 +106,5 @@ def _why(fault: BaseException, system: int) -> str:
 
 
 def place_without_wal(path: Path, mode: str) -> LedgerPlace:
-    """SQLite would not use a write-ahead log here."""
+    """The error for a file system where SQLite cannot use a write-ahead log."""
     return LedgerPlace(path=path, place=f"a file system that allows only journal mode {mode} ({sys.platform})")

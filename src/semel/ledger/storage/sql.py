@@ -46,13 +46,13 @@ class Query:
         self.sql = sql
         self.file = file
         self.parameters = frozenset(_PARAMETER.findall(_NOT_CODE.sub(" ", sql)))
-        self.shape: type[Row] | None = None  # known once it has given a row
+        self.shape: type[Row] | None = None  # the row type, known after the first row
 
     def __repr__(self) -> str:
         return f"<Query {self.name} ({self.file}) takes {', '.join(sorted(self.parameters)) or 'nothing'}>"
 
     def misfit(self, params: Mapping[str, Any]) -> TypeError:
-        """What is wrong with these parameters, in words."""
+        """A TypeError that names the missing and the unknown parameters."""
         missing = sorted(self.parameters - params.keys())
         unknown = sorted(params.keys() - self.parameters)
         lacks = f" lacks {', '.join(missing)}" if missing else ""
@@ -62,7 +62,7 @@ class Query:
 
 
 class Queries(dict[str, Query]):
-    """All named queries. An unknown name is a mistake in the code that asks for it."""
+    """All queries by name. An unknown name is a bug in the caller and raises LookupError."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LookupError(f"no query is named {name!r}: add a '-- name: {name}' block to ledger/queries/*.sql")
@@ -131,7 +131,7 @@ def _first_statement(sql: str) -> tuple[str, str]:
     return sql, ""
 
 
-# What SQLite says when the place where the ledger lies gives way. After these nothing of a batch is certain.
+# SQLite errors that mean the storage failed. After one of these, the state of the whole batch is uncertain.
 STORAGE_FAULTS = (
     apsw.FullError,
     apsw.IOError,
@@ -148,30 +148,30 @@ STORAGE_FAULTS = (
 
 
 Cut = Callable[[str, str, str, bool, dict[str, Any] | None], tuple[Any, ...]]
-"""(destination, session key, text, whether a turn says it there as its answer) -> the parts it leaves in."""
+"""(destination, session key, text, whether it is a turn's answer, file to send instead) -> the parts to send."""
 
 
 class Tx:
-    """What the body of a transaction gets: named queries, the time, and a place for what comes afterwards.
+    """What the body of a transaction gets: named queries, the time, and callbacks to run after the commit.
 
-    `now` is in milliseconds since the Unix epoch and stands still inside the body: law needs time as input.
-    Every call names all parameters of its query. Errors of the database (`apsw.ConstraintError` ...) come as
-    they are; leaving the body with any exception undoes all of it.
+    `now` is in milliseconds since the Unix epoch and does not change inside the body, because law takes time as an
+    input. Every call names all parameters of its query. Database errors (`apsw.ConstraintError` ...) are not
+    translated; any exception that leaves the body undoes the whole transaction.
     """
 
     __slots__ = ("_afterwards", "_cursor", "_queries", "cut", "dirty", "fault", "now")
 
     def __init__(self, cursor: apsw.Cursor, named: Queries, now: int) -> None:
         self.now = now
-        # How a text is cut for a destination: set by who knows the channels, used by `cutting.cut`.
+        # Cuts a text into parts for a destination. Set by the gateway, which knows the channels; used by `cutting.cut`.
         self.cut: Cut | None = None
-        # What watchers will have to see again: (session, what, which) -> (rev, what it grew by, or None: all
-        # of it). Filled by `entries`, rendered by `views.changes`.
+        # Rows that watchers must be sent: (session, kind, id) -> (rev, appended texts, or None for the whole row).
+        # Filled by `entries`, rendered by `views.changes`.
         self.dirty: dict[tuple[int, str, int], tuple[int, list[str] | None]] = {}
         self._cursor: apsw.Cursor | _Ended = cursor
         self._queries = named
         self._afterwards: list[Callable[[], object]] = []
-        self.fault: Exception | None = None  # the storage gave way under one of the statements
+        self.fault: Exception | None = None  # the storage fault that a statement raised
 
     def run(self, name: str, /, **params: Any) -> int:
         """Run a statement for its effect. Returns the number of rows it changed."""
@@ -194,7 +194,7 @@ class Tx:
         return [new(shape, row) for row in cursor]
 
     def each(self, name: str, /, **params: Any) -> Iterator[Row]:
-        """Every row, one at a time: for what is too much for the memory. Run nothing else meanwhile."""
+        """Every row, one at a time, for results too large for memory. Run no other query while iterating."""
         query = self._queries[name]
         cursor = self._execute(query, params)
         shape = query.shape or _shape(query, cursor)
@@ -206,10 +206,9 @@ class Tx:
         return None if row is None else row[0]
 
     def after(self, call: Callable[[], object]) -> None:
-        """Have this called once the transaction is durable, on the event loop that asked for it: publishing.
+        """Publish: call this once the transaction is durable, on the event loop of the caller.
 
-        It is called before the caller's `await` returns, in the order of commits, and never for a transaction
-        that failed.
+        The call happens before the caller's `await` returns, in commit order, and never for a failed transaction.
         """
         self._afterwards.append(call)
 
@@ -221,19 +220,19 @@ class Tx:
         except KeyError:
             raise query.misfit(params) from None
         except STORAGE_FAULTS as fault:
-            # SQLite may have undone the whole batch: a body that swallows this must not write on alone.
+            # SQLite may have rolled back the whole batch: a body that swallows this must not go on writing.
             self.fault = fault
             self._cursor = _Ended(fault)
             raise
 
     def end(self) -> list[Callable[[], object]]:
-        """No statement runs through this any more. Returns what is to be called afterwards."""
+        """Refuse further statements, and return the callbacks that were registered with `after`."""
         self._cursor = _Ended(RuntimeError("this transaction has ended: its tx was kept and used later"))
         return self._afterwards
 
 
 class _Ended:
-    """Stands where the cursor of a transaction was."""
+    """Replaces the cursor of a transaction that has ended or failed: `execute` raises the reason."""
 
     def __init__(self, why: BaseException) -> None:
         self._why = why

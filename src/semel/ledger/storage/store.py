@@ -1,10 +1,10 @@
-"""The store: what has happened, in one SQLite file.
+"""The store: one SQLite file that holds the ledger, with async reads and writes on its own threads.
 
     store = Store.open(path)
     heard = await store.write(hear, event)         # one transaction: hear(tx, event); durable on return
     rows = await store.read(entries_after, key)    # one consistent snapshot, with every commit before it
 
-Nothing of it runs on the event loop. `apply` and `look` do the same for callers without a loop.
+No database work runs on the event loop. `apply` and `look` are the same for callers without a loop.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ T = TypeVar("T")
 READERS = 2
 
 
-def note_copy(tx: Tx, life: int = 0) -> mark.Mark:
-    """This file is a copy, whoever made it. `life`: how often the ledger was put back, as far as is known elsewhere."""
+def mark_as_copy(tx: Tx, life: int = 0) -> mark.Mark:
+    """Mark this ledger as a copy, however it was made. `life`: the newest incarnation known from elsewhere, 0 if
+    none."""
     tx.run("ledger_copied", at=tx.value("ledger_newest"), incarnation=life)
     return own_mark(tx)
 
@@ -53,7 +54,7 @@ class Store:
         self.path = path
         self._committer = committer  # None: opened for reading
         self._lock = lock
-        self._was_whole = was_whole  # no log lay beside the file when it was opened
+        self._was_whole = was_whole  # there was no log beside the file when it was opened
         self._writer: Writer | None = None  # None: no threads, `apply` runs on the caller's
         self._readers: Readers | None = None
         self._closed = False
@@ -72,12 +73,12 @@ class Store:
         marked: bool = False,
         clock: Callable[[], int] = now_ms,
     ) -> Self:
-        """Open the ledger with its threads, and create or migrate it first. Blocks: call it before serving.
+        """Open the ledger with its threads, creating or migrating it first. Blocks: call it before serving.
 
-        `exclusive` takes the gateway's lock; `readonly` (for `doctor`, beside a gateway or without one)
-        changes nothing and takes none. `marked`: a mark beside it says how far it has come, so that an older copy of
-        it is recognised (Law 14). Raises OldSqlite, LedgerPlace, LedgerInUse, NotALedger, LedgerNewer,
-        LedgerReadOnly, LedgerFull ... (semel.ledger.storage.errors).
+        `exclusive` takes the gateway's lock. `readonly` (for `doctor`, with or without a running gateway) changes
+        nothing and takes no lock. `marked`: keep a mark file, so that an older copy of the ledger is recognised (Law
+        14). Raises OldSqlite, LedgerPlace, LedgerInUse, NotALedger, LedgerNewer, LedgerReadOnly, LedgerFull ...
+        (semel.ledger.storage.errors).
         """
         if readonly:
             store = cls(check_readable(Path(path), migrate.steps()[-1].version), None, None)
@@ -105,7 +106,7 @@ class Store:
         way: Sequence[migrate.Step] | None = None,
         vfs: str | None = None,
     ) -> Self:
-        """The same ledger without threads: `apply` and `look` run where they are called, on one connection.
+        """Open the ledger without threads: `apply` and `look` run on the caller's thread, on one connection.
 
         `way` (other migrations) and `vfs` (another disk) are for tests.
         """
@@ -125,9 +126,9 @@ class Store:
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `fn(tx, ...)` as one transaction. Returns when it is durable.
 
-        An exception of `fn` undoes all of it and comes out here. A caller that is cancelled meanwhile does
-        not hear the outcome; the transaction happens all the same.
-        Raises LedgerFull, LedgerFailed, LedgerBusy, LedgerDamaged (not accepted), LedgerClosed.
+        An exception from `fn` undoes the transaction and is raised here. If the caller is cancelled, the transaction
+        still happens; only its outcome is lost. Raises LedgerFull, LedgerFailed, LedgerBusy, LedgerDamaged (not
+        accepted), LedgerClosed.
         """
         job = Job(fn, args, kwargs, asyncio.get_running_loop())
         self._writer_or_refuse().submit(job)
@@ -136,7 +137,7 @@ class Store:
         return result
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `fn(tx, ...)`, which only reads, in one snapshot that has every commit before this."""
+        """Run the read-only `fn(tx, ...)` in one snapshot that includes every earlier commit."""
         job = Job(fn, args, kwargs, asyncio.get_running_loop())
         self._readers_or_refuse().submit(job)
         assert job.future is not None
@@ -144,7 +145,9 @@ class Store:
         return result
 
     def apply(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """`write` for a caller without an event loop: blocks until it is durable; `tx.after` runs here."""
+        """`write` for callers without an event loop: blocks until durable, and runs the `tx.after` callbacks on this
+        thread.
+        """
         job = Job(fn, args, kwargs, None)
         if self._writer is not None:
             job.done = threading.Event()
@@ -156,7 +159,7 @@ class Store:
         return result
 
     def apply_all(self, calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]) -> list[Any]:
-        """Several transactions in one commit, without threads. Of a failed one, the result is its error."""
+        """Run several transactions in one commit, without threads. The result of a failed one is its error."""
         jobs = [Job(fn, args, {}, None) for fn, args in calls]
         self._committer_or_refuse().commit(jobs)
         return [job.error if job.error is not None else job.answer() for job in jobs]
@@ -174,22 +177,22 @@ class Store:
         return result
 
     def keep_mark(self) -> None:
-        """See whether this is an older copy of the ledger, and keep a mark from here on. Raises LedgerError."""
+        """Detect whether this is an older copy of the ledger, and keep a mark file from now on. Raises LedgerError."""
         try:
             own = self.look(own_mark)
             known, used = mark.read(self.path), own.commits > 0
             same = known is not None and known.ledger == own.ledger
             log, base = self._known_log(own, known)
             if (used and not same) or (known is not None and same and known.is_ahead_of(own)):
-                # Older than what its mark remembers, or put here without one.
-                own = self.apply(note_copy, known.incarnation if known is not None and same else 0)
+                # The ledger is behind its mark, or was put here without one.
+                own = self.apply(mark_as_copy, known.incarnation if known is not None and same else 0)
             self._committer_or_refuse().keep_mark(mark.MarkFile(self.path, replace(own, log=log, base=base)))
         except BaseException as fault:
             self.close()
             raise failure(fault, self.path) from fault
 
     def _known_log(self, own: mark.Mark, known: mark.Mark | None) -> tuple[str, tuple[int, int]]:
-        """The log that is written since the ledger was opened, and what the file had come to when it began."""
+        """Identity of the current log and position of the database file when it began; ("", (0, 0)) if unknown."""
         log = wal.log_beside(self.path)
         if self._was_whole:
             return log, own.come
@@ -205,7 +208,7 @@ class Store:
         }
 
     def close(self) -> None:
-        """Finish what was submitted, move the log into the file, let the lock go. Twice is fine."""
+        """Finish what was submitted, close the database and release the lock. Closing twice is harmless."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""The write-ahead log: which one it is, how much of it is not yet in the database file, and moving it there."""
+"""The write-ahead log: its identity, its backlog, and the checkpoints that move it into the database file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _SALTS = slice(16, 24)  # https://sqlite.org/fileformat2.html, "WAL Header Forma
 
 
 def log_beside(ledger: Path) -> str:
-    """Which log lies beside the ledger: SQLite salts it anew each time it begins one. Empty: there is none."""
+    """Identity of the log beside the ledger, "" if there is none: the salts that SQLite chooses when it begins a
+    log."""
     try:
         with ledger.with_name(f"{ledger.name}-wal").open("rb") as file:
             header = file.read(_HEADER_BYTES)
@@ -21,9 +22,9 @@ def log_beside(ledger: Path) -> str:
 
 
 class Wal:
-    """Watches the log of the writing connection. SQLite's own checkpoints are switched off by it.
+    """Tracks the log of the writing connection, in place of SQLite's automatic checkpoints.
 
-    A checkpoint inside a commit is what makes one commit in eighty slow, so the writer does it when nobody waits.
+    A checkpoint inside a commit makes one commit in eighty slow, so the writer runs checkpoints when nobody waits.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -38,19 +39,19 @@ class Wal:
         return self.pages - self._moved
 
     def checkpoint(self) -> None:
-        """Move the log into the database file, as far as readers let it (PASSIVE: it waits for nobody).
+        """Move the log into the database file as far as readers allow (PASSIVE: it waits for nobody).
 
-        The log file is kept and written over: 2.7 times cheaper than appending to a new one.
-        Raises apsw.Error, which is no loss: the log holds everything, and a later checkpoint moves it.
+        The log file is kept and overwritten: 2.7 times cheaper than appending to a new one. Raises apsw.Error; nothing
+        is lost then, because the log holds everything and a later checkpoint moves it.
         """
         try:
             self.pages, self._moved = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error:
-            self._moved = self.pages  # no hurry to fail again: the next commit brings it back
+            self._moved = self.pages  # do not retry at once: the backlog counts again after the next commit
             raise
 
     def _grew(self, db: apsw.Connection, name: str, pages: int) -> int:
         if pages < self._moved:
-            self._moved = 0  # the log began again from its start
+            self._moved = 0  # SQLite restarted the log from its beginning
         self.pages = pages
         return apsw.SQLITE_OK

@@ -1,4 +1,4 @@
-"""A job: one call that waits for a ledger thread, and the way its answer goes back."""
+"""A work item: one call queued for a ledger thread, and how its result gets back to the caller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 
 class Job:
-    """`fn(tx, *args, **kwargs)`, asked for on an event loop, or by a thread that waits (`loop` is None)."""
+    """A queued `fn(tx, *args, **kwargs)`. Its caller is a task on an event loop, or a waiting thread (`loop` is
+    None)."""
 
     __slots__ = ("afterwards", "args", "done", "error", "fn", "future", "kwargs", "loop", "result")
 
@@ -34,13 +35,13 @@ class Job:
         return f"<Job {getattr(self.fn, '__qualname__', self.fn)} {'failed' if self.error else 'ok'}>"
 
     def fail(self, error: BaseException) -> None:
-        """Whatever it came to before: it did not happen."""
+        """Record the error and discard any result: the transaction did not happen."""
         self.result = None
         self.error = error
         self.afterwards = []
 
     def answer(self) -> Any:
-        """Publish, then return the result or raise the error: for the thread that waited."""
+        """For a waiting thread: run the `tx.after` callbacks and return the result, or raise the error."""
         if self.error is not None:
             raise self.error
         for call in self.afterwards:
@@ -48,7 +49,7 @@ class Job:
         return self.result
 
     def settle(self) -> None:
-        """The same for a task: on its loop, before it goes on. A publisher that fails harms nobody else."""
+        """For a waiting task: the same, on its event loop. A failing callback is reported and affects no other."""
         future, loop = self.future, self.loop
         assert future is not None and loop is not None
         for call in self.afterwards:
@@ -56,11 +57,11 @@ class Job:
                 call()
             except Exception as error:
                 loop.call_exception_handler({"message": f"publishing after {self!r} failed", "exception": error})
-        if future.done():  # its task was cancelled; what it asked for has happened all the same
+        if future.done():  # its task was cancelled; the transaction still happened
             return
         if self.error is None:
             future.set_result(self.result)
-        elif isinstance(self.error, StopIteration):  # no future can carry it
+        elif isinstance(self.error, StopIteration):  # a future cannot hold StopIteration
             future.set_exception(RuntimeError(f"{self!r} raised StopIteration"))
         else:
             future.set_exception(self.error)
@@ -72,7 +73,7 @@ def _settle(jobs: list[Job]) -> None:
 
 
 def deliver(jobs: Iterable[Job]) -> None:
-    """Send the answers back: one wake-up for each event loop, however many jobs it gave."""
+    """Hand the results back to the callers, with one wake-up per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in jobs:
         if job.loop is not None:

@@ -1,7 +1,7 @@
-"""Group commit, the thread: the next batch is whatever queued while the last one synced.
+"""Group commit, the writer thread: the next batch is whatever was queued while the previous one synced.
 
-One client pays nothing for it (it never waits for a batch to fill), 64 clients share one sync of the disk.
-Measured: `python -m bench.ledger`; docs/decisions/ledger-storage.md.
+A single client never waits for a batch to fill; 64 clients share one disk sync. Measured: `python -m bench.ledger`;
+docs/decisions/ledger-storage.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger("semel.ledger")
 
 
 class Writer:
-    """The one thread that writes. `submit` a job; it is answered after its commit."""
+    """The only thread that writes. A submitted job is answered after its commit."""
 
     def __init__(self, committer: Committer, path: Path) -> None:
         self._committer = committer
@@ -39,7 +39,7 @@ class Writer:
         return f"<Writer {door}, {self._queue.qsize()} waiting, {self._committer!r}>"
 
     def submit(self, job: Job) -> None:
-        """Queue a job. From then on it happens, even if nobody waits for the answer any more."""
+        """Queue a job. It runs even if its caller stops waiting."""
         if threading.current_thread() is self._thread:
             raise RuntimeError(f"{job!r} was asked for inside a transaction: it would wait for itself")
         with self._gate:
@@ -70,7 +70,9 @@ class Writer:
             del jobs  # results must not live on while this thread waits
 
     def _take(self) -> tuple[list[Job], bool]:
-        """The next batch (empty: nothing came for IDLE seconds), and whether to go on after it."""
+        """The next batch and whether to go on after it. The batch is empty if nothing came in time and the log has a
+        backlog.
+        """
         try:
             first = self._queue.get(timeout=IDLE if self._committer.backlog else None)
         except Empty:

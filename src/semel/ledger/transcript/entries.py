@@ -1,7 +1,7 @@
-"""The one writer of the transcript, and of what watchers see beside it (Laws 4, 6, 8).
+"""The only writer of the transcript and of its items (Laws 4, 6, 8).
 
-Everything a watcher can see is a row with a rev before it is seen. The functions here write those rows and
-note them in `tx.dirty`; `semel.ledger.transcript.views.changes` renders what was noted when the transaction ends.
+Everything that a watcher can see is a row with a rev before it is seen. The functions here write those rows and note
+them in `tx.dirty`; when the transaction ends, `semel.ledger.transcript.views.changes` renders them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def load(text: str | None) -> dict[str, Any]:
 
 
 def part(told: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object of that name in what somebody else told, who may have told anything by it; {} where it is none."""
+    """The object under `name` in data from elsewhere, or {} if it is no object: other programs may send anything."""
     found = told.get(name)
     return found if isinstance(found, dict) else {}
 
@@ -51,12 +51,12 @@ def _dirty(tx: Tx, session: int, what: str, which: int, rev: int, grew: str | No
 
 
 def next_rev(tx: Tx, session: int) -> int:
-    """The number of the next change of this session."""
+    """The next rev of this session."""
     return int(tx.value("session_next_rev", id=session))
 
 
 def touch_session(tx: Tx, session: int) -> None:
-    """Its state, its waiting events or its title changed: watchers see it."""
+    """Show watchers that the session's state, waiting events or title changed."""
     _dirty(tx, session, "session", 0, next_rev(tx, session))
 
 
@@ -72,7 +72,7 @@ def set_about(tx: Tx, session: int, about: Body) -> None:
 
 
 def set_busy(tx: Tx, session: int, mode: str | None) -> None:
-    """What becomes of messages that come while it is busy; None: as configured."""
+    """Set how messages are handled that come while the session is busy; None: as configured."""
     tx.run("session_set_busy", id=session, busy=mode)
     touch_session(tx, session)
 
@@ -91,7 +91,7 @@ def add_entry(
     partial: bool = False,
     more: Body | None = None,
 ) -> int:
-    """One row of the transcript; its `seq`. `tell`: it rides in the agent's next prompt (Law 7)."""
+    """Add one row to the transcript; return its `seq`. `tell`: it is part of the agent's next prompt (Law 7)."""
     row = tx.one("session_next_entry", id=session)
     assert row is not None
     tx.run(
@@ -107,7 +107,7 @@ def add_entry(
 
 
 def hold_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None:
-    """Files of an item: the newest entry holds them, for an item goes with the entries it was seen among."""
+    """Let the newest entry hold an item's files: an item is erased with the entries around it."""
     row = tx.one("session_by_id", id=session)
     for file in files:
         if row is not None and file.get("id"):
@@ -116,7 +116,7 @@ def hold_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None
 
 
 def touch_entry(tx: Tx, session: int, seq: int) -> None:
-    """Something the view computes for this entry changed: its delivery, its echoes."""
+    """Show watchers that something computed for this entry changed: its delivery or its echoes."""
     rev = next_rev(tx, session)
     tx.run("entry_touch", session=session, seq=seq, rev=rev)
     _dirty(tx, session, "entry", seq, rev)
@@ -151,7 +151,9 @@ def set_entry(
     tell: bool | None = None,
     more: Body | None = None,
 ) -> None:
-    """Its new state; what is None stays. In `more` a None removes a field. Pieces are folded into the text."""
+    """Change an entry; arguments that are None leave it unchanged. A None value in `more` removes a field. Pieces are
+    folded into the text.
+    """
     row = tx.one("entry_get", session=session, seq=seq)
     assert row is not None
     rev = next_rev(tx, session)
@@ -171,7 +173,8 @@ def set_entry(
 
 
 def mark_whole(tx: Tx, claim: int | None) -> None:
-    """What a failed attempt was cut off in was said again in the same words: it was all of it."""
+    """A failed attempt's cut-off text was said again in the same words, so it was complete: clear its `partial`
+    mark."""
     for place in tx.all("entries_of_claim", claim=claim):
         entry = tx.one("entry_get", session=place.session, seq=place.seq)
         if entry is not None and entry.partial:
@@ -189,7 +192,7 @@ def add_item(
     body: Body | None = None,
     live: bool = True,
 ) -> int:
-    """Something seen beside the transcript; its id."""
+    """Add an item, which watchers see beside the transcript; return its id."""
     rev = next_rev(tx, session)
     item = int(
         tx.value(
@@ -202,7 +205,7 @@ def add_item(
 
 
 def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
-    """A thought or the head of a tool's output streams on; what comes after its end joins it at once."""
+    """Append to a live thought or tool output. Text that comes after the item's end is joined at once."""
     if not tx.value("item_is_live", id=item):
         set_item(tx, item, text=item_text(tx, item) + text)
         return
@@ -220,7 +223,7 @@ def item_text(tx: Tx, item: int) -> str:
 
 
 def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = None, live: bool | None = None) -> None:
-    """Its new state: `body` is merged (a None value removes a field), what is None stays."""
+    """Change an item: `body` is merged (a None value removes a field); arguments that are None leave it unchanged."""
     row = tx.one("item_get", id=item)
     assert row is not None
     rev = next_rev(tx, row.session)
@@ -234,7 +237,7 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
 
 
 def rest_items(tx: Tx, session: int) -> None:
-    """No turn runs: nothing beside the transcript streams any more, and a tool call that has no result gets none."""
+    """Close all live items, because no turn runs. A tool call without a result is marked so."""
     for item in tx.all("items_live", session=session):
         is_open = item.kind == "tool" and load(item.body).get("status") in ("pending", "running")
         set_item(tx, item.id, live=False, body={"status": "no result"} if is_open else None)

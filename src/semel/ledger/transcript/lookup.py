@@ -1,4 +1,4 @@
-"""Finding what a person, a program or an agent refers to."""
+"""Find the message that a person, a program or an agent refers to."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
-_ABOUT = ("edit", "delete", "reaction")  # what a person did to a message: that one is meant
+_ABOUT = ("edit", "delete", "reaction")  # events about a message; the reference means that message
 _REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message that can be reacted to or edited. `op` names it for its platform; {} where none is needed.
+    """A message that can be reacted to or edited. `op` identifies it for its platform; {} if that is not needed.
 
-    `parts`: what it left in, where it is our own; `claim`: the claim whose text it is.
+    `parts`: of our own message; `claim`: the claim whose text it is.
     """
 
     seq: int

@@ -1,7 +1,7 @@
-"""What watchers are given: entries, items and session states as JSON objects (Law 8).
+"""What watchers receive: entries, items and session states as JSON objects (Law 8).
 
-A watcher that holds rev R is sent every row with a higher rev: whole, or as what it grew by where the
-watcher already has the beginning. Snapshot and change are rendered by the same functions.
+A watcher that holds rev R is sent every row with a higher rev: whole, or only the appended text if the watcher already
+has the beginning. The same functions render snapshots and changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from semel.ledger.transcript.entries import load
 Json = dict[str, Any]
 
 LIFE_BITS = 32
-"""Above these bits of a rev stands how often the ledger was put back: a rev of an earlier life leads nowhere here."""
+"""The bits of a rev above these hold the ledger's incarnation, so a rev from before a restore is recognised as invalid.
+"""
 
 
 def entry_json(tx: Tx, row: Row) -> Json:
@@ -50,7 +51,9 @@ def _add_fate(tx: Tx, claim: int, out: Json) -> None:
 
 
 def _way(row: Row) -> Json:
-    """How one destination's parts in one state fare. `held`: each that waits for a person's word, if several do."""
+    """The delivery state of one destination's parts. `held`: the ids of several parts that wait for a person's
+    decision.
+    """
     out: Json = {"to": row.dest, "state": row.state, "parts": row.n, "part": row.part}
     if row.failed:
         out["failed"] = True
@@ -101,7 +104,7 @@ def session_json(tx: Tx, row: Row) -> Json:
 
 
 def changes(tx: Tx, unseen: Collection[int] = ()) -> list[tuple[int, Json]]:
-    """What this transaction changed, as (session, change), in order of rev; but for `unseen` sessions."""
+    """What this transaction changed, as (session, change) in order of rev, without `unseen` sessions."""
     out: list[tuple[int, int, Json]] = []
     for (session, what, which), (rev, grew) in tx.dirty.items():
         if session not in unseen:
@@ -132,7 +135,7 @@ def _change(tx: Tx, session: int, what: str, which: int, rev: int, grew: list[st
 
 
 def find(tx: Tx, key: str) -> Row | None:
-    """A session by its key; one that was deleted is not found."""
+    """A session by its key; None if it does not exist or was deleted."""
     row = tx.one("session_by_key", key=key)
     return None if row is None or row.deleted is not None else row
 
@@ -147,14 +150,14 @@ def entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Json], i
 
 
 def snapshot(tx: Tx, session: int, limit: int = 200) -> Json:
-    """The newest stretch of a session, and the rev it is true at."""
+    """The newest entries and items of a session, and the rev at which they are true."""
     row = tx.one("session_by_id", id=session)
     assert row is not None
     return {"rev": row.rev, "session": session_json(tx, row), **_stretch(tx, session, row.seq + 1, limit)}
 
 
 def history(tx: Tx, session: int, before: int, limit: int) -> Json:
-    """The stretch before an entry's seq."""
+    """The entries and items before an entry's seq."""
     return _stretch(tx, session, before, limit)
 
 
@@ -174,7 +177,7 @@ def _stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
 
 
 def since(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, list[Json]] | None:
-    """(head rev, everything that changed after a rev), or None where that is more than `limit` changes."""
+    """(head rev, everything that changed after a rev); None if that is too much, or the rev is not valid here."""
     head = tx.one("session_by_id", id=session)
     assert head is not None
     if after < head.erased_rev:  # what such a watcher holds is gone

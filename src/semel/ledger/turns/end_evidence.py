@@ -72,7 +72,9 @@ def _is_at_home(claim: Row, session: Row) -> bool:
 
 
 def _delivery(tx: Tx, claim: Row, session: Row) -> Literal["delivered", "recorded"] | None:
-    """None: its person cannot see it, because it never left for their chat, or was refused there."""
+    """How far a claim got at home. None: its person cannot see it, as it never left for their chat or was refused
+    there.
+    """
     if is_local(session.home):
         return "delivered"
     parts = tx.one("parts_fallen", claim=claim.id)

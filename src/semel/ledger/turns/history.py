@@ -1,4 +1,9 @@
-"""What was said before: for an agent that continues, or that lost its memory (Laws 4, 9)."""
+"""The conversation so far: for an agent that continues, or that has no memory of its own (Laws 4, 9).
+
+The record is in order of acceptance; a prompt's history is in order of turns: for each turn the events bound to it,
+then what it said. Attempts of one root count as one turn. Entries that no turn owns follow the turn before them. A
+summary replaces the turns that it covers. Whole turns are kept, newest first, as long as they fit.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +16,18 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns import summary
 from semel.ledger.turns.summary import Covers, Summary
 
-STRETCH = 200  # entries looked back over for an agent without memory
+STRETCH = 200  # entries read for an agent that lost its memory
 PAGE = 200  # entries read at a time for an agent whose memory is the ledger
-STEP = 8  # turns that leave a history together
-MOST = 4_000  # and how many at most: the cost of a prompt has a bound (Law 11)
+STEP = 8  # turns by which the start of a cut history moves
+MAX_HISTORY_ENTRIES = 4_000  # entries read for one prompt at most, so that its cost is bounded (Law 11)
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """One entry as an agent remembers it. `turn`: whose it is; `more`: what the entry says beside its text."""
+    """One entry as an agent remembers it. `turn`: the root of its turn; `more`: the entry's fields beside its text."""
 
     seq: int
-    turn: int  # the root, where it was tried again
+    turn: int  # the root of its turn
     role: str  # user, agent, event, notice
     text: str
     partial: bool = False
@@ -31,22 +36,24 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Deed:
-    """A tool call that a lost attempt of the running turn's root had begun. `call`: the agent's id of it."""
+    """A tool call that a lost attempt of the running turn's root had started. `call`: the agent's id of it."""
 
     title: str
     status: str
     input: Any = None
-    output: str = ""  # its head
+    output: str = ""  # the beginning of its output
     call: str | None = None
-    lost: bool = False  # its attempt ended before it did
+    lost: bool = False  # its attempt ended first
 
 
 @dataclass(frozen=True)
 class Past:
-    """What an agent without a memory of its own knows when it is asked: the chapter, in order of turns.
+    """The history for an agent without a memory of its own: the current chapter, in order of turns.
 
-    turn: the running one, of `root`; what attempts of that root said is not in `spoken`: its prompt tells it.
-    summary: stands for the turns before those. cut: older turns were left out.
+    turn: the running one, of `root`. What attempts of that root said is not in `spoken`: the prompt states it
+    separately.
+    summary: replaces the turns before those in `spoken`. cut: older turns were left out.
+    begun: tool calls that lost attempts of the root had started.
     """
 
     turn: int
@@ -59,7 +66,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Turns that are to be summarised, in order; `before` is the summary of what was before them."""
+    """Turns to summarise, in order. `before` is the existing summary of everything before them."""
 
     spoken: tuple[Spoken, ...]
     covers: Covers
@@ -67,10 +74,10 @@ class Stretch:
 
 
 def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
-    """This chapter before a turn, in order of turns: each turn's bound events, then what it said.
+    """The chapter before a turn, in order of turns: each turn's bound events, then what it said (Law 4).
 
-    Law 4: the record is in order of hearing, a prompt's history in order of turns. What lost attempts of this very
-    turn said is no past: its prompt tells of that. What was said anew, in full, counts once.
+    Left out is what lost attempts of this very turn said, because its prompt states that. Text that was said again in
+    full counts once.
     """
     row, own = tx.one("session_by_id", id=session), tx.one("turn_get", id=turn)
     assert row is not None and own is not None
@@ -79,10 +86,10 @@ def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
 
 
 def remembered(tx: Tx, session: int, room: int) -> Past:
-    """The running turn's past, the newest turns whole, of at most `room` bytes of UTF-8 text.
+    """The running turn's history: the newest whole turns, in at most `room` bytes of UTF-8 text (Law 4).
 
-    Law 4: in order of turns. Each is its bound events, then what it said; what no turn owns stands behind the turn
-    before it. What a summary covers is not read: it stands in its place, if it fits.
+    For each turn, its bound events, then what it said. Entries that no turn owns follow the turn before them. A
+    summary, if it fits, replaces the turns that it covers; these are not read.
     """
     row, own = _standing(tx, session)
     attempts = {t.id for t in tx.all("turns_of_root", root=own.root)} if own is not None else set()
@@ -99,9 +106,9 @@ def remembered(tx: Tx, session: int, room: int) -> Past:
 
 
 def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
-    """What a new summary would stand for: all but the newest turns of `keep` bytes, out of the newest `most` bytes.
+    """What a new summary would replace: within the newest `most` bytes, all but the newest turns of `keep` bytes.
 
-    None: there is nothing older. Where a part of the record is not read, the stretch is `cut`.
+    None if there is nothing older. The stretch is `cut` if a part of the record was not read.
     """
     row, own = _standing(tx, session)
     before = summary.newest(tx, row)
@@ -121,12 +128,12 @@ def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
 
 
 def _whole(groups: dict[int, list[Spoken]], cut: bool) -> list[int]:
-    """The turns that are told whole, the oldest first: the first one of a cut stretch may be in parts."""
+    """The roots of complete turns, oldest first: the first turn of a cut stretch may be incomplete."""
     return sorted(groups)[1:] if cut else sorted(groups)
 
 
 def _kept(groups: dict[int, list[Spoken]], known: list[int], room: int) -> list[int]:
-    """The newest turns of `known` that have room, the oldest first."""
+    """The newest turns of `known` that fit into `room` bytes, oldest first."""
     kept = []
     for turn in reversed(known):
         room -= sum(_bytes(one.text) for one in groups[turn])
@@ -148,8 +155,9 @@ def _bytes(text: str) -> int:
 
 
 def _rooted(rows: list[Row], own: int | None, covered: Covers | None) -> Iterator[tuple[int | None, Row]]:
-    """Each entry with the root it belongs to, in order of hearing. What no turn owns is of the turn before it, which
-    is never `own`."""
+    """Each entry with the root that it belongs to, in order of acceptance. An entry without a turn belongs to the turn
+    before it, which is never `own`.
+    """
     latest = covered.turn if covered is not None else 0
     for e in rows:
         of = latest if e.event is None and e.turn is None else e.root
@@ -158,11 +166,10 @@ def _rooted(rows: list[Row], own: int | None, covered: Covers | None) -> Iterato
 
 
 def _by_root(rows: list[Row], own: int | None, covered: Covers | None = None) -> dict[int, list[Spoken]]:
-    """What was said, by the root of its turn, the oldest first; in each what was asked, then what was said.
+    """Entries grouped by the root of their turn, oldest first; in each group the events, then what was said.
 
-    A turn that was tried again is one: what its lost attempts said stands behind its question, too. What no turn owns
-    stands behind the turn before it. What waits, streams, was said anew, is a summary or covered by one, or belongs
-    to `own`, is left out.
+    All attempts of a root are one group. An entry without a turn belongs to the turn before it. Left out is what waits,
+    streams, was superseded, is a summary or covered by one, or belongs to `own`.
     """
     groups: dict[int, list[tuple[int, Spoken]]] = {}
     for of, e in _rooted(rows, own, covered):
@@ -176,10 +183,10 @@ def _by_root(rows: list[Row], own: int | None, covered: Covers | None = None) ->
 
 
 def _newest(tx: Tx, session: Row, room: int, told: Summary | None) -> tuple[list[Row], bool]:
-    """Entries from the newest back, as far as they could fit, in order of hearing; whether there are older ones."""
+    """The newest entries that could fit, in order of acceptance; and whether there are older ones."""
     rows: list[Row] = []
     before, since = session.seq + 1, told.covers.since if told is not None else 0
-    while room > 0 and len(rows) < MOST:
+    while room > 0 and len(rows) < MAX_HISTORY_ENTRIES:
         page = tx.all(
             "entries_before", session=session.id, chapter=session.chapter, before=before, since=since, limit=PAGE
         )
@@ -192,17 +199,20 @@ def _newest(tx: Tx, session: Row, room: int, told: Summary | None) -> tuple[list
 
 
 def _fitting(groups: dict[int, list[Spoken]], room: int, cut: bool) -> tuple[tuple[Spoken, ...], bool]:
-    """Whole turns, the newest, while there is room; whether older ones were left out."""
+    """The newest whole turns that fit into `room` bytes; and whether older ones were left out."""
     known = _whole(groups, cut)
     kept = _kept(groups, known, room)
     cut = cut or len(kept) < len(known)
     told = [groups[turn] for turn in kept]
-    return tuple(one for group in (told[_steady(told) :] if cut else told) for one in group), cut
+    return tuple(one for group in (told[_stable_start(told) :] if cut else told) for one in group), cut
 
 
-def _steady(kept: list[list[Spoken]]) -> int:
-    """Where a cut stretch begins. Not with each turn anew, where it can be helped: what a model reads begins the same
-    for some turns, and its provider need not read it anew. At most a quarter of what fits is given up for that."""
+def _stable_start(kept: list[list[Spoken]]) -> int:
+    """Index at which a cut history begins.
+
+    The beginning moves only every few turns, so that a model's provider can cache the prompt's prefix. At most a
+    quarter of what fits is given up for that.
+    """
     for n in range(1, len(kept) // 4 + 1):
         if kept[n][0].turn // STEP != kept[n - 1][0].turn // STEP:
             return n
@@ -210,7 +220,7 @@ def _steady(kept: list[list[Spoken]]) -> int:
 
 
 def list_deeds(tx: Tx, root: int) -> list[Deed]:
-    """The tool calls that the attempts of a root began so far."""
+    """The tool calls that the attempts of a root have started so far."""
     return [deed for turn in tx.all("turns_of_root", root=root) for deed in _deeds(tx, turn.id)]
 
 

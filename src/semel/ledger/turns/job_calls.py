@@ -1,6 +1,6 @@
-"""Tool calls that ask for a background job: at most one job each, within limits, and only while the turn is their own.
+"""Tool calls that ask for a background job: at most one job per call, within limits, while the turn runs.
 
-In one transaction the call is judged and the job recorded; the process comes after the commit (Laws 9, 10).
+One transaction judges the call and records the job; the process is started after the commit (Laws 9, 10).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from semel.ledger.turns import tool_calls
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A job as an agent asks for it. `run` is the id it gets, if it is new."""
+class JobRequest:
+    """A job that an agent asks for. `run` is the id that it gets if it is new."""
 
     run: str
     command: str
@@ -25,14 +25,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Limits:
-    """How many jobs may be open: of one session, and of all together."""
+    """How many jobs may be open: in one session, and in all together."""
 
     session: int
     all: int
 
 
-def ask(tx: Tx, made: tool_calls.Call, wanted: Wanted, limits: Limits) -> Row | claims.Made:
-    """The job of this call, however often it is handed over; or why there is none, which is recorded."""
+def ask(tx: Tx, made: tool_calls.Call, wanted: JobRequest, limits: Limits) -> Row | claims.Made:
+    """The job of this call, however often the call is repeated; or the recorded refusal."""
     who = tool_calls.spawned(tx, made.token)
     before = tx.one("job_by_call", spawn=who.spawn, call=made.call)
     if before is not None:
@@ -48,7 +48,7 @@ def ask(tx: Tx, made: tool_calls.Call, wanted: Wanted, limits: Limits) -> Row | 
 
 
 def _begin(
-    tx: Tx, who: tool_calls.Spawned, made: tool_calls.Call, wanted: Wanted, limits: Limits, what: str
+    tx: Tx, who: tool_calls.Spawned, made: tool_calls.Call, wanted: JobRequest, limits: Limits, what: str
 ) -> Row | claims.Made:
     turn = tool_calls.turn_of(tx, who, made)
     assert turn is not None  # a call without a turn was fenced off
@@ -74,7 +74,7 @@ def _begin(
 
 
 def _late(turn: Row) -> str:
-    """Law 9: what a turn did not start while it ran is started by nobody."""
+    """Why a call came too late, "" if it did not: a job is only started while its turn runs (Law 9)."""
     return "" if turn.state == "running" else "its turn is over; ask again in the next one, if it is still wanted"
 
 

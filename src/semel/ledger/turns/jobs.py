@@ -1,6 +1,6 @@
-"""Background jobs as rows: what runs, what it came to, and the one event that told its end.
+"""Background jobs as rows: what runs, how it ended, and the one event that reported its end.
 
-A job is over in the transaction that hears how it ended, so that no look at it contradicts the transcript.
+A job is over in the transaction that accepts the report of its end, so no view of it contradicts the transcript.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from semel.ledger.storage.sql import Row, Tx
 Json = dict[str, Any]
 
 KINDS = {"exec.started": "running", "exec.finished": "finished", "exec.lost": "lost"}
-"""What a report makes of a job."""
-LISTED = 50  # jobs of a session that are told
+"""The state of a job after a report of each kind."""
+MAX_JOBS_LISTED = 50  # jobs of a session that are listed
 
 
 def heard(tx: Tx, source: str, kind: str, key: str | None, event: int, data: Json) -> None:
-    """An accepted event may be the report of a job: its key is the job and the kind, its source its own session."""
+    """Apply an accepted event if it is the report of a job: its key is JOB:KIND, and its source is the job's
+    session."""
     run = (key or "").removesuffix(f":{kind}")
     row = tx.one("job_get", run=run) if kind in KINDS and run != key else None
     if row is None or source != f"api:{row.key}":
@@ -31,7 +32,7 @@ def heard(tx: Tx, source: str, kind: str, key: str | None, event: int, data: Jso
 
 
 def reports(tx: Tx, kind: str, key: str | None, session: int) -> bool:
-    """Whether an event is the report of a job of this session."""
+    """Whether an event is a report about a job of this session."""
     row = tx.one("job_get", run=(key or "").removesuffix(f":{kind}")) if kind in KINDS else None
     return row is not None and row.session == session
 
@@ -47,22 +48,22 @@ def get(tx: Tx, run: str) -> Row | None:
 
 
 def not_over(tx: Tx) -> list[Row]:
-    """The jobs whose end was not heard yet."""
+    """The jobs whose end has not been reported."""
     return tx.all("jobs_open")
 
 
 def count(tx: Tx) -> int:
-    """How many those are."""
+    """The number of jobs whose end has not been reported."""
     return int(tx.value("jobs_open_count"))
 
 
 def failed(tx: Tx, run: str, why: str) -> None:
-    """It could not be started."""
+    """Record that a job could not be started."""
     tx.run("job_failed", run=run, error=why, at=tx.now)
 
 
 def cancel(tx: Tx, run: str, by: str) -> Row:
-    """Somebody wants this job, which there is, to end: a row before the signal. The job as it is now."""
+    """Record who cancels an existing job, before the signal is sent. Returns the job's row."""
     tx.run("job_cancel", run=run, by=by)
     row = tx.one("job_get", run=run)
     assert row is not None
@@ -73,7 +74,7 @@ def listed(tx: Tx, session: int | None = None) -> list[Json]:
     """The jobs of a session, newest first, or all that are not over, as JSON objects."""
     if session is None:
         return [shown(row) for row in not_over(tx)]
-    return [shown(row) for row in tx.all("jobs_of_session", session=session, limit=LISTED)]
+    return [shown(row) for row in tx.all("jobs_of_session", session=session, limit=MAX_JOBS_LISTED)]
 
 
 def shown(row: Row) -> Json:

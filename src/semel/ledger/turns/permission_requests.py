@@ -1,4 +1,4 @@
-"""Permission requests that people were asked: which one an answer is for, and that one is over (Law 13)."""
+"""Permission requests: which one an answer is for, and notices about requests and their ends (Law 13)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from semel.law import permission_questions as law
 from semel.law.access import APPROVALS
-from semel.law.permissions import NoticePart, Posed, Reply, Writing
+from semel.law.permissions import AnswerOrigin, NoticePart, PosedRequest, Reply
 from semel.law.permissions import name_request as name
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import Leg
@@ -15,24 +15,24 @@ from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
 
 KIND = "permission"
-"""Of the items, and of the notices that tell of them."""
+"""The kind of these items, and of the notices about them."""
 
 API = "api"
-"""The face of what is answered on the page, in the terminal, and by programs."""
+"""The face of answers from the page, the terminal and programs."""
 
 OVER = ("cancelled", "expired")
-"""States of a request that nobody answered and nobody can."""
+"""States of a request that ended without an answer and can no longer get one."""
 
 RECENT = 12
-"""How many of the newest requests are searched, so that a late answer is told what became of its request."""
+"""How many of the newest requests are searched, so that a late answer learns what became of its request."""
 
 
 def name_request(
-    tx: Tx, session: Row, writing: Writing, allow: bool, number: int | None, of: int | None, replies: bool
+    tx: Tx, session: Row, writing: AnswerOrigin, allow: bool, number: int | None, of: int | None, replies: bool
 ) -> law.Chosen | str:
-    """The request that an answer is for, by what stands in the ledger now: when the answer is heard (Law 13).
+    """The request that an answer is for, as the ledger stands when the answer is accepted (Law 13).
 
-    `of`: the entry that the answer replies to, as its seq; `replies`: it replies to something.
+    `of`: the seq of the entry that the answer replies to; `replies`: it replies to some message.
     """
     posed = _posed_in(tx, session.id)
     if writing.dest is not None:
@@ -43,7 +43,7 @@ def name_request(
     return name(posed, writing, allow, number, reply)
 
 
-def _posed_in(tx: Tx, session: int) -> list[Posed]:
+def _posed_in(tx: Tx, session: int) -> list[PosedRequest]:
     """The open requests of a session and its last ones, oldest first."""
     rows = {row.id: row for row in tx.all("requests_last", session=session, limit=RECENT)}
     rows |= {row.id: row for row in tx.all("items_live", session=session) if row.kind == KIND}
@@ -52,12 +52,12 @@ def _posed_in(tx: Tx, session: int) -> list[Posed]:
 
 
 def _answered_before(tx: Tx, session: int) -> set[int]:
-    """Requests that are named by commands that were heard earlier and are not carried out yet."""
+    """Requests that earlier commands have answered, if these commands are not carried out yet."""
     waiting = [entries.load(one.result) for one in tx.all("commands_open", session=session) if one.name in APPROVALS]
     return {int(one["item"]) for one in waiting if one.get("item") is not None}
 
 
-def _posed(tx: Tx, row: Row, answered: bool) -> Posed:
+def _posed(tx: Tx, row: Row, answered: bool) -> PosedRequest:
     body = entries.load(row.body)
     options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
     title, seq = str(body.get("title") or ""), body.get("announced")
@@ -66,10 +66,10 @@ def _posed(tx: Tx, row: Row, answered: bool) -> Posed:
     if state == "answered":
         outcome = law.outcome(body.get("answer"), options, str(body.get("by") or ""), title)
     elif state in OVER:
-        outcome = law.withdrawn(title, state == "expired")
+        outcome = law.format_withdrawal(title, state == "expired")
     elif answered:
         state, outcome = "answered", f"it was answered just before: {request.in_a_line}"
-    return Posed(request, state, row.born, _notice_parts(tx, row.session, seq), outcome)  # type: ignore[arg-type]
+    return PosedRequest(request, state, row.born, _notice_parts(tx, row.session, seq), outcome)  # type: ignore[arg-type]
 
 
 def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ...]:
@@ -81,7 +81,7 @@ def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ..
 
 
 def _reply(tx: Tx, session: int, of: int) -> Reply:
-    """What the entry is that an answer replies to."""
+    """What kind of entry an answer replies to."""
     entry = tx.one("entry_get", session=session, seq=of)
     more = {} if entry is None else entries.load(entry.more)
     if entry is not None and "from" in more and entry.claim is not None:
@@ -91,7 +91,7 @@ def _reply(tx: Tx, session: int, of: int) -> Reply:
 
 
 def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[Leg] | None = None) -> int:
-    """Something about a request, told where the session's person is at home; the seq of its notice."""
+    """Add a notice about a request at the session's home; return its seq."""
     row = tx.one("session_by_id", id=session)
     assert row is not None
     of = tx.one("turn_get", id=turn) if turn is not None else None
@@ -99,11 +99,11 @@ def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[L
 
 
 def tell(tx: Tx, item: Row, text: str) -> None:
-    """What became of a request, where people were asked it; nothing where they were not."""
+    """Add a notice of a request's outcome, if the request was announced in a chat."""
     if item.kind == KIND and entries.load(item.body).get("announced"):
         announce(tx, item.session, item.turn, text)
 
 
 def tell_withdrawn(tx: Tx, item: Row, expired: bool = False) -> None:
-    """Nobody can answer it any more."""
-    tell(tx, item, law.withdrawn(str(entries.load(item.body).get("title") or ""), expired))
+    """Add a notice that nobody can answer this request any more."""
+    tell(tx, item, law.format_withdrawal(str(entries.load(item.body).get("title") or ""), expired))

@@ -1,27 +1,27 @@
-"""The record, as an agent's own memory is held against it (`semel.law.memory_diff`)."""
+"""Recorded texts, to compare with an agent's own memory (`semel.law.memory_diff`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from semel.law.memory_diff import Recorded
+from semel.law.memory_diff import RecordedMessage
 from semel.ledger.delivery.claims import CUT
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
 
-STRETCH = 400  # entries: what is older is not compared
-OTHER_WORDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose entry is not word for word what was told
+STRETCH = 400  # entries; older ones are not compared
+REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose entry differs from the agent's words
 
 
-def recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[Recorded], bool]:
-    """What was said in this chapter, to people and by people, in order of turns; whether that is all of it.
+def recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
+    """What was said in this chapter, by people and to people, in order of turns; and whether it is complete.
 
-    `turn`: the one that runs; what it runs over is not yet in any memory.
+    `turn`: the running one; the events it runs over are not yet in any memory.
     """
     row = tx.one("session_by_id", id=session)
     assert row is not None
     rows = tx.all("entries_before", session=session, chapter=row.chapter, before=row.seq + 1, since=0, limit=STRETCH)
-    keyed: list[tuple[tuple[int, int, int], Recorded]] = []
+    keyed: list[tuple[tuple[int, int, int], RecordedMessage]] = []
     latest = 0
     for e in reversed(rows):
         of = latest if e.event is None and e.turn is None else e.root
@@ -30,9 +30,9 @@ def recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[Record
             continue
         latest = max(latest, of)
         more: dict[str, Any] = load(e.more)
-        needed = not e.superseded and more.get("kind") not in OTHER_WORDS and not more.get("automatic")
-        keyed.append(((of, 0 if e.event is not None else 1, e.seq), Recorded(e.seq, e.role, e.text, needed)))
+        needed = not e.superseded and more.get("kind") not in REWORDED_KINDS and not more.get("automatic")
+        keyed.append(((of, 0 if e.event is not None else 1, e.seq), RecordedMessage(e.seq, e.role, e.text, needed)))
     for of in {order[0] for order, _ in keyed}:
-        for cut in tx.all("claims_for_reason", root=of, reason=CUT):  # its agent may have kept it; people have it whole
-            keyed.append(((of, 1, row.seq + cut.id), Recorded(-cut.id, "agent", cut.text, needed=False)))
+        for cut in tx.all("claims_for_reason", root=of, reason=CUT):  # the agent may remember it
+            keyed.append(((of, 1, row.seq + cut.id), RecordedMessage(-cut.id, "agent", cut.text, needed=False)))
     return [one for _, one in sorted(keyed, key=lambda pair: pair[0])], len(rows) < STRETCH

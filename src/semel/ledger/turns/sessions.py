@@ -1,8 +1,9 @@
-"""A session's own life: renamed, put away, deleted (docs/sessions.md).
+"""The life of a session: rename, archive, new chapter, delete (docs/sessions.md).
 
-Deleting is two things. At once, in one short transaction: its turn ends, what waits is bound to it, and nobody sees
-it any more. Then, piece by piece (`semel.ledger.admin.erase`): its content goes. What the laws count stays: that an
-event was heard (source, key, digest), which turn took it, that something was said and left, and every number.
+Deleting has two phases. At once, in one short transaction, the session's turn ends, waiting events are bound to it, and
+the session disappears from view. Then its content is erased piece by piece (`semel.ledger.admin.erase`). What the laws
+count stays: that an event was accepted (source, key, digest), which turn took it, that something was said and sent, and
+every number.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ from semel.ledger.storage.sql import Row, Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, turns
 
-TITLE_MOST = 200  # characters
+MAX_TITLE_CHARS = 200  # characters
 
 
-def in_a_line(title: str) -> str:
-    """A title as it is listed, whoever gave it."""
-    return " ".join(title.split())[:TITLE_MOST]
+def normalise_title(title: str) -> str:
+    """A title as it is listed: white space collapsed, and cut to the maximal length."""
+    return " ".join(title.split())[:MAX_TITLE_CHARS]
 
 
 def rename(tx: Tx, session: int, title: str | None) -> None:
-    """A person's title stays until a person changes it; without one, the agent gives it."""
+    """Set a person's title, which stays until a person changes it; None lets the agent name the session again."""
     tx.run("session_rename", id=session, title=title, named=int(title is not None))
     entries.touch_session(tx, session)
 
 
 def archive(tx: Tx, session: int, away: bool) -> None:
-    """Put it away, or bring it back. Whatever is heard there brings it back, too."""
+    """Archive a session, or bring it back. An event in the session brings it back, too."""
     row = tx.one("session_by_id", id=session)
     assert row is not None
     if (row.archived is not None) != away:
@@ -35,16 +36,16 @@ def archive(tx: Tx, session: int, away: bool) -> None:
 
 
 def new_chapter(tx: Tx, row: Row) -> None:
-    """The next entry begins a chapter: the agent starts without memory, and is told nothing of before."""
+    """Let the next entry begin a chapter: the agent starts without memory and is told nothing of what was before."""
     tx.value("session_new_chapter", id=row.id)
     tx.run("entry_told", session=row.id, upto=row.seq)
     entries.touch_session(tx, row.id)
 
 
 def stop_left(tx: Tx, session: int, lease: str, why: str, by: int, earlier: bool = False) -> bool:
-    """Cancel a turn that no run of this gateway (`lease`) has; `earlier`: only one of an earlier chapter.
+    """Cancel a turn that this gateway (`lease`) does not run; `earlier`: only if it is of an earlier chapter.
 
-    `by`: the entry of the command that asks for it, and is answered at home.
+    `by`: the entry of the command that asks for it, which is answered at home. False: there is no such turn.
     """
     row = tx.one("session_by_id", id=session)
     if row is None or row.turn is None or row.lease == lease:
@@ -57,7 +58,7 @@ def stop_left(tx: Tx, session: int, lease: str, why: str, by: int, earlier: bool
 
 
 def delete(tx: Tx, session: int) -> bool:
-    """Nobody sees it from here on, and nothing of it runs. False: it was deleted before."""
+    """Delete a session: it disappears from view, and nothing of it runs. False: it was deleted before."""
     row = tx.one("session_by_id", id=session)
     assert row is not None
     if row.deleted is not None:
@@ -80,7 +81,7 @@ def delete(tx: Tx, session: int) -> bool:
 
 
 def _bind_rest(tx: Tx, row: Row) -> None:
-    """What waits is bound to the turn that is cancelled with it: an accepted event is never nowhere (Law 3)."""
+    """Bind waiting events to the turn that is cancelled with the session: an accepted event is never lost (Law 3)."""
     if not tx.value("session_waiting_count", id=row.id):
         return
     if row.turn is not None:

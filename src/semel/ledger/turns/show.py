@@ -1,4 +1,9 @@
-"""Show and finish: what a running turn lets people see, and its end (Laws 4, 6, 8)."""
+"""The live output of a running turn, and its end (Laws 4, 6, 8).
+
+The gateway hands over batches of operations. Each operation names a slot, its own number for a block or an item;
+`Slots` maps slots to rows and is returned updated by each transaction. `show` applies a batch; `finish` applies the
+last one, delivers the closing text, records the evidence of the turn's end and ends the turn, all in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ from semel.ledger.turns.utterances import find_last_text, list_of_root
 
 @dataclass(frozen=True)
 class Preview:
-    """Agent text that streams on in `slot`; the first one makes its entry."""
+    """Agent text that streams in `slot`. The first preview of a slot creates its entry."""
 
     slot: int
     text: str
@@ -27,7 +32,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Replace:
-    """What a live preview has shown becomes another text: a re-delivery was recognised."""
+    """The text of a live preview is replaced, because a re-delivery was recognised."""
 
     slot: int
     text: str
@@ -35,10 +40,10 @@ class Replace:
 
 @dataclass(frozen=True)
 class Block:
-    """A block ended: what it says, claim by claim. The first claim to home takes over the slot's preview.
+    """A block ended: the claims that it makes. The first claim to home takes over the slot's preview.
 
-    `partial`: the turn ended before the block did; `tell`: the agent may not remember it. `follows`: the slot of what
-    the same block said first at home.
+    `partial`: the turn ended before the block did. `tell`: the agent may not remember the text. `follows`: the slot of
+    what the same block said first at home.
     """
 
     slot: int
@@ -57,7 +62,7 @@ class Supersede:
 
 @dataclass(frozen=True)
 class Announced:
-    """A request in words, and the parts they leave in for the home of the session."""
+    """The words of a request, and the parts in which they leave for the session's home."""
 
     text: str
     legs: tuple[Leg, ...]
@@ -72,12 +77,12 @@ class ItemOpen:
     body: Mapping[str, Any] = field(default_factory=dict)
     live: bool = True
     started: bool = False  # a tool call that counts for Law 9
-    announce: Announced | None = None  # a request that people are asked at home, too
+    announce: Announced | None = None  # a request that is also announced at home
 
 
 @dataclass(frozen=True)
 class ItemGrow:
-    """`text` joins what is shown; `output` joins the stored whole of a tool's output."""
+    """`text` is appended to what is shown, `output` to the stored whole of a tool's output."""
 
     slot: int
     text: str = ""
@@ -107,17 +112,14 @@ class Title:
 
 @dataclass(frozen=True)
 class About:
-    """What the agent offers in this session, merged into what is known."""
+    """What the agent offers in this session; merged into what is known."""
 
     fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """A message is reserved at home: what streams can be seen there before it is said. `leg`: as it would leave.
-
-    `text`: what of it would be seen now.
-    """
+    """Place a placeholder at home for text that streams. `leg`: as the text would leave; `text`: what is seen now."""
 
     leg: Leg
     text: Callable[[], str] | None = None
@@ -125,7 +127,7 @@ class Reserve:
 
 @dataclass(frozen=True)
 class Leave:
-    """What was said in `slot` leaves in these parts, where only closing texts do. Once: it may have left before."""
+    """Send what was said in `slot` in these parts, unless it has left, where only closing texts are delivered."""
 
     slot: int
     legs: tuple[Leg, ...]
@@ -133,7 +135,7 @@ class Leave:
 
 @dataclass(frozen=True)
 class Complete:
-    """What a lost attempt was cut off in was all of its text, as its agent remembers: it leaves in these parts."""
+    """The text in which a lost attempt was cut off was complete, as its agent remembers: send it in these parts."""
 
     claim: int
     legs: tuple[Leg, ...]
@@ -147,19 +149,19 @@ Op = (
 
 @dataclass(frozen=True)
 class Slots:
-    """Which rows the slots of a running turn are. A new one is returned by each transaction."""
+    """The rows of a running turn's slots. Each transaction returns a new one."""
 
     entries: Mapping[int, int] = field(default_factory=dict)
     items: Mapping[int, int] = field(default_factory=dict)
     claims: Mapping[int, int] = field(default_factory=dict)  # said home claims by slot
     said: int = 0
-    reserved: int | None = None  # the part that the last Reserve found or made; None: it never arrived
+    reserved: int | None = None  # the placeholder part of the last Reserve; None: it never arrived
     expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
-    attached: int | None = None  # the entry that told last what the agent handed over beside its text
+    attached: int | None = None  # the last notice about what the agent handed over beside its text
 
 
 def announces(op: Op) -> bool:
-    """Whether people at home may be told something by it, that has to leave."""
+    """Whether an operation may send a notice to the session's home."""
     if isinstance(op, ItemOpen):
         return op.announce is not None
     if isinstance(op, Leave | Notice):
@@ -172,7 +174,7 @@ def _is_over(op: ItemSet) -> bool:
 
 
 class _Apply:
-    """One pass over the ops of a batch."""
+    """Applies the operations of one batch, in order."""
 
     def __init__(self, tx: Tx, caller: claims.Caller, slots: Slots) -> None:
         self.tx = tx
@@ -185,7 +187,7 @@ class _Apply:
         self.expired = set(slots.expired)
         self.attached = slots.attached
         self.tools = 0
-        self.firsts: dict[int, int] = {}  # what the blocks of this batch said first at home, by slot
+        self.firsts: dict[int, int] = {}  # the first home claim of each block of this batch, by slot
 
     def all(self, ops: Sequence[Op]) -> Slots:
         for op in ops:
@@ -217,7 +219,7 @@ class _Apply:
             made = claims.say(self.tx, self.caller, what)
             if made.outcome == "said":
                 self.said += 1
-            if what.home and bare:  # what is addressed to home beside the block's own text is a claim of its own
+            if what.home and bare:  # further claims to home are not the block's own text
                 self._own(op, made)
                 bare = False
                 self.firsts[op.slot] = made.claim
@@ -227,8 +229,9 @@ class _Apply:
             self._close_unsaid(shown, op.partial)
 
     def _own(self, op: Block, made: claims.Made) -> None:
-        """What became of the block's text at home. What broke off while it repeated another text is not in its place:
-        that one leaves in its own words."""
+        """Record what became of the block's text at home. A cut-off text that repeats another one does not stand in for
+        it: the original leaves in its own words.
+        """
         if made.outcome == "echo" and made.reason == claims.CUT:
             return
         claim = made.echo_of if made.outcome == "echo" else made.claim
@@ -242,7 +245,7 @@ class _Apply:
                 entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=op.tell)
 
     def _close_unsaid(self, shown: int, partial: bool) -> None:
-        """Shown, and then nothing of it was said: it stays what it was, and has its claim (Law 6)."""
+        """Nothing of a shown text was said: the entry keeps the text and gets a claim (Law 6)."""
         text = entries.shown_text(self.tx, self.caller.session, shown)
         what = claims.Say("recovery", text, dest="", shown=shown)
         claims.say(self.tx, self.caller, what)
@@ -288,8 +291,11 @@ class _Apply:
         entries.set_item(self.tx, item, text=op.text, body=op.body, live=op.live)
 
     def _request_over(self, op: ItemSet, item: int) -> None:
-        """A permission request that nobody can answer any more. An answer that was recorded before its deadline stands;
-        one that a stop overtook on the way to the agent does not."""
+        """End a permission request that nobody can answer any more.
+
+        An answer that was recorded before the deadline stands. An answer that a stop overtook on its way to the agent
+        does not.
+        """
         row = self.tx.one("item_get", id=item)
         assert row is not None
         state, expired = entries.load(row.body).get("state"), op.body["state"] == "expired"
@@ -316,7 +322,7 @@ class _Apply:
     def on_Reserve(self, op: Reserve) -> None:
         who, leg = self.caller, op.leg
         if claims.keep_previewed(self.tx, leg.dest, who.turn, op.text or str, streams=True):
-            self.reserved = None  # it may turn out to be what stands there
+            self.reserved = None  # the text may turn out to be what the placeholder shows
             return
         plain = claims.unfilled(leg, claims.answered(self.tx, who.root, leg))
         self.reserved = placeholders.place(self.tx, who.session, who.turn, who.root, leg.dest, plain)
@@ -325,21 +331,18 @@ class _Apply:
         entries.set_about(self.tx, self.caller.session, op.fields)
 
     def on_Title(self, op: Title) -> None:
-        self.tx.run("session_set_title", id=self.caller.session, title=sessions.in_a_line(op.text))
+        self.tx.run("session_set_title", id=self.caller.session, title=sessions.normalise_title(op.text))
         entries.touch_session(self.tx, self.caller.session)
 
 
 def show(tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
-    """One batch of stream progress: rows before they are seen. Raises Fenced."""
+    """Apply one batch of live output: rows exist before anything is seen. Raises Fenced."""
     turns.check(tx, fence)
     return _Apply(tx, caller, slots).all(ops)
 
 
 def correct(tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
-    """The last batch before the agent is asked to correct what was held back. Raises Fenced.
-
-    What it says again from here on, to the letter, is an echo (Law 5).
-    """
+    """Apply the last batch before the agent corrects a held text; repeats are echoes then (Law 5). Raises Fenced."""
     after = show(tx, fence, caller, ops, slots)
     tx.run("turn_corrected", id=fence.turn)
     return after
@@ -347,13 +350,12 @@ def correct(tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op]
 
 @dataclass(frozen=True)
 class End:
-    """How a turn ends. `closing`: the slot of its closing text, and the parts that text leaves in.
+    """How a turn ends. `closing`: the slot of its closing text; `legs`: the parts in which that text leaves.
 
-    `notices`: what people are told of the end. It stands, and leaves, behind everything that was said.
-    `held` is one of them, unless the agent said something else when it was asked to correct its text.
-    `stopped`: who cancelled it.
-    `remembered`: claims of cut-off texts that its agent remembers in these words. If it says nothing more, the last of
-    them was its answer, whole. `answer`: the claim of the one with which its history ends.
+    `notices`: notices about the end; they come, and leave, after everything that was said. `held` is one of them,
+    unless the agent said something else when it was asked to correct its text. `stopped`: who cancelled the turn.
+    `remembered`: claims of cut-off texts that the agent remembers in the same words. If it says nothing more, the last
+    of them was its complete answer. `answer`: the claim with which the agent's history ends.
     """
 
     event: law.Event
@@ -363,7 +365,7 @@ class End:
     closing: int | None = None
     legs: tuple[Leg, ...] = ()
     notices: tuple[Notice, ...] = ()
-    held: Notice | None = None  # what people are told of a text that was held back for good
+    held: Notice | None = None  # the notice about a text that stays held back
     held_again: bool = False  # it was held back after the agent was asked to correct it, or was not asked
     stopped: turns.Stop | None = None
     remembered: frozenset[int] = frozenset()
@@ -373,7 +375,7 @@ class End:
 def finish(
     tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
 ) -> tuple[Slots, bool]:
-    """The turn's last batch and its end, in one transaction. True: another turn is due at once (Law 2)."""
+    """Apply the turn's last batch and end the turn, in one transaction. True: another turn is due at once (Law 2)."""
     row = turns.check(tx, fence)
     after = _Apply(tx, caller, slots).all(ops)
     leaves = _deliver_closing(tx, after.claims, end.closing, end.legs)
@@ -400,11 +402,11 @@ def finish(
 
 EMPTY = "The agent ended its turn without a word."
 ATTACHED = "turn.attached"
-"""The kind of a notice that tells what an agent handed over beside its text: it is an answer, in Semel's words."""
+"""The kind of a notice about what an agent handed over beside its text. It is an answer, in Semel's words."""
 
 
 def _tell_end(tx: Tx, session: Row, number: int, end: End, notices: Sequence[Notice], attached: int | None) -> Evidence:
-    """What its person is told of the end of a turn, and what of it they can see (Law 12)."""
+    """Add the notices of a turn's end; return the evidence of what its person can see (Law 12)."""
     turn = tx.one("turn_get", id=number)
     assert turn is not None
     if end.stopped is not None:
@@ -425,7 +427,7 @@ def _tell_end(tx: Tx, session: Row, number: int, end: End, notices: Sequence[Not
 def put_off(
     tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
 ) -> Slots:
-    """The last batch of an attempt that failed for a passing reason; the turn is tried again later. Raises Fenced."""
+    """Apply the last batch of an attempt that failed, and is tried again later. Raises Fenced."""
     turns.check(tx, fence)
     after = _Apply(tx, caller, slots).all(ops)
     turns.close_entries(tx, fence.session, fence.turn)
@@ -437,7 +439,7 @@ def put_off(
 def late(
     tx: Tx, caller: claims.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[Leg, ...]
 ) -> Slots:
-    """What an agent told after its turn had ended: late claims of that turn, said (Law 10)."""
+    """Apply what an agent sent after its turn had ended: late claims of that turn, which are said (Law 10)."""
     after = _Apply(tx, caller, slots).all(ops)
     _deliver_closing(tx, after.claims, closing, legs)
     row = tx.one("session_by_id", id=caller.session)
@@ -448,16 +450,16 @@ def late(
 
 
 def _deliver_closing(tx: Tx, said: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
-    """Where only the closing text is delivered, it leaves now that it is known which one it is. False: it had left."""
+    """Send the closing text where only closing texts are delivered. False if nothing leaves now."""
     claim = said.get(closing) if closing is not None else None
     return claim is not None and bool(legs) and claims.deliver(tx, claim, legs)
 
 
 def _deliver_behind(tx: Tx, session: Row, caller: claims.Caller, end: End) -> int | None:
-    """What a lost attempt said last at home is the answer, if this one said nothing of its own: it leaves, once.
+    """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own.
 
-    An echo is nothing of its own: what it repeats was said before. If a text repeated what a tool had sent, that is the
-    answer, and it left. Gives its claim; None: nothing leaves now.
+    An echo is nothing of its own: its text was said before. If a text repeated what a tool had sent, that is the answer
+    and has left. Returns the claim that leaves now, or None.
     """
     lost_before = caller.root is not None and caller.turn != caller.root
     if not lost_before or tx.value("says_at_home", turn=caller.turn, home=session.home):
@@ -474,10 +476,7 @@ def _deliver_behind(tx: Tx, session: Row, caller: claims.Caller, end: End) -> in
 
 
 def _deliver_answer(tx: Tx, session: Row, caller: claims.Caller, claim: int) -> int | None:
-    """The text with which an agent's history ends is its answer, also where an earlier attempt wrote another after it.
-
-    If that one has left, this one is said anew, behind it.
-    """
+    """Send the answer, the text with which an agent's history ends; again, if a later text has left."""
     row = tx.one("claim_get", id=claim)
     said = tx.one("claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row
     if said is None or said.outcome != "said":
@@ -493,7 +492,7 @@ def _deliver_answer(tx: Tx, session: Row, caller: claims.Caller, claim: int) -> 
 
 
 def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:
-    """The agent was told that what it was cut off in never left; it had nothing to add, and that was its answer."""
+    """Tell the agent that its cut-off text has left now: it was told the text never did, and added nothing."""
     said = tx.one("claim_get", id=claim) if claim is not None else None
     entry = tx.one("entry_get", session=session, seq=said.seq) if said is not None else None
     if entry is not None and entry.partial:

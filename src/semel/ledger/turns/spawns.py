@@ -1,4 +1,4 @@
-"""Spawns: each start of an agent process is a row before it is a process (Law 10)."""
+"""Spawns: each start of an agent process is recorded before the process exists (Law 10)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from semel.ledger.storage.sql import Tx
 
 
 @dataclass(frozen=True)
-class Left:
-    """A process that its gateway never saw end."""
+class OrphanedProcess:
+    """A process whose end its gateway never recorded."""
 
     id: int
     session: int
@@ -19,20 +19,20 @@ class Left:
 
 
 def start(tx: Tx, session: int, agent: str, gateway: str, token: bytes) -> int:
-    """A process is about to start. `token` is the digest of its fencing token."""
+    """Record that a process is about to start. `token` is the digest of its fencing token."""
     return int(tx.value("spawn_add", session=session, agent=agent, gateway=gateway, token=token, at=tx.now))
 
 
 def started(tx: Tx, spawn: int, pid: int, pgid: int, born: str) -> None:
-    """Who it is: what the next gateway needs to end it, should this one die."""
+    """Record the identity of a process: what the next gateway needs to kill it if this one dies."""
     tx.run("spawn_started", id=spawn, pid=pid, pgid=pgid, born=born)
 
 
 def ended(tx: Tx, spawn: int, why: str) -> None:
-    """It is gone; its token is worth nothing from here on."""
+    """Record that a process has ended; its token is invalid from now on."""
     tx.run("spawn_end", id=spawn, at=tx.now, why=why)
 
 
-def left_behind(tx: Tx) -> list[Left]:
-    """What earlier gateways left without an end."""
-    return [Left(r.id, r.session, r.pid, r.pgid, r.born) for r in tx.all("spawns_live")]
+def left_behind(tx: Tx) -> list[OrphanedProcess]:
+    """Processes of earlier gateways without a recorded end."""
+    return [OrphanedProcess(r.id, r.session, r.pid, r.pgid, r.born) for r in tx.all("spawns_live")]

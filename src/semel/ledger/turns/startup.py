@@ -1,4 +1,4 @@
-"""What a gateway finds when it starts."""
+"""What a gateway must take up when it starts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from semel.ledger.storage.sql import Tx
 
 
 def unfinished(tx: Tx) -> list[int]:
-    """Sessions whose turn was cut off, and sessions with something to do."""
+    """Sessions whose turn was cut off, then sessions with a pending wake."""
     busy = [int(r.id) for r in tx.all("session_busy")]
     return busy + [int(r.id) for r in tx.all("session_due")]

@@ -1,7 +1,7 @@
-"""Summaries: what stands for older turns in the prompts of an agent whose memory is the record (Laws 4, 11).
+"""Summaries: they replace older turns in the prompts of an agent whose memory is the record (Laws 4, 11).
 
-A summary is an entry, and replaces nothing: what it covers stays where it was. The session's row names the newest one
-of its chapter, so a prompt reads from there on.
+A summary is an entry and changes no other entry. The session's row names the newest summary of its chapter, so that a
+prompt reads only what comes after it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns import turns
 
 KIND = "summary"
-"""The kind of such an entry, which is a notice: it is sent nowhere, wakes nothing, and rides in no prompt as news."""
+"""The kind of a summary's entry. It is a notice that is sent nowhere, wakes nothing and is in no prompt as news."""
 
 
 @dataclass(frozen=True)
 class Covers:
-    """What a summary stands for: what turns up to `turn` (a root) had in the record up to the entry `last`.
+    """What a summary covers: what turns up to `turn` (a root) have in the record, up to the entry `last`.
 
-    first, last: seqs. since: every entry before it is covered; what is not may begin there. cut: it could not be made
-    from all of that.
+    first, last: seqs. since: every entry before it is covered; others may not be. cut: a part of all that was not read
+    when the summary was made.
     """
 
     first: int
@@ -32,13 +32,13 @@ class Covers:
     cut: bool = False
 
     def has(self, seq: int, root: int) -> bool:
-        """Whether an entry is told by the summary: one that was heard later, or is of a later turn, is not."""
+        """Whether the summary covers an entry. A later entry, or one of a later turn, is not covered."""
         return seq <= self.last and root <= self.turn
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A recorded one."""
+    """A recorded summary."""
 
     seq: int
     text: str
@@ -46,7 +46,7 @@ class Summary:
 
 
 def newest(tx: Tx, session: Row) -> Summary | None:
-    """The one that this chapter's prompts use."""
+    """The summary that this chapter's prompts use."""
     row = tx.one("entry_get", session=session.id, seq=session.summary) if session.summary is not None else None
     if row is None or row.seq <= session.erased:
         return None
@@ -54,7 +54,10 @@ def newest(tx: Tx, session: Row) -> Summary | None:
 
 
 def add(tx: Tx, fence: turns.Fence, text: str, covers: Covers, more: dict[str, Any] | None = None) -> int:
-    """The running turn has a summary of what was before it; its seq. Raises Fenced, also where `/new` came first."""
+    """Record a summary made by the running turn of what was before it; return its seq.
+
+    Raises Fenced, also if a new chapter has begun.
+    """
     row = turns.check(tx, fence)
     turn = tx.one("turn_get", id=fence.turn)
     if turn is None or turn.chapter != row.chapter:

@@ -1,4 +1,4 @@
-"""Tool calls: whose they are, whether they were made before, and what becomes of them (Laws 5, 10)."""
+"""Tool calls: which turn they belong to, whether they are repeats, and the claims they become (Laws 5, 10)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from semel.ledger.transcript import entries
 T = TypeVar("T")
 
 
-class Stranger(Exception):
-    """A call with a token that no spawn of this ledger has. It is counted, not recorded."""
+class UnknownToken(Exception):
+    """The call's token belongs to no spawn of this ledger. Such calls are counted, not recorded."""
 
 
 class SameIdOtherCall(ValueError):
@@ -24,7 +24,7 @@ class SameIdOtherCall(ValueError):
 
 @dataclass(frozen=True)
 class Spawned:
-    """Whose token it is."""
+    """The spawn that a token belongs to, and its session."""
 
     spawn: int
     session: int
@@ -49,17 +49,17 @@ class Call:
 
 
 def spawned(tx: Tx, token: bytes) -> Spawned:
-    """The spawn a token belongs to. Raises Stranger."""
+    """The spawn that a token belongs to. Raises UnknownToken."""
     row = tx.one("spawn_by_token", token=token)
     if row is None:
-        raise Stranger
+        raise UnknownToken
     session = tx.one("session_by_id", id=row.session)
     assert session is not None
     return Spawned(row.id, row.session, session.key, row.agent, session.home, row.state == "live")
 
 
 def call(tx: Tx, made: Call, what: claims.Say, blob: dict[str, Any] | None = None) -> claims.Made:
-    """One tool call becomes one claim, however often it is handed over."""
+    """Record a tool call as one claim, however often it is handed over."""
     who = spawned(tx, made.token)
     before = tx.one("claim_by_call", spawn=who.spawn, call=made.call)
     if before is not None and bytes(before.args) == made.args:
@@ -121,14 +121,14 @@ def _fenced(who: Spawned, made: Call, turn: Row | None) -> str:
 
 
 def _reissued(tx: Tx, who: Spawned, caller: claims.Caller, made: Call) -> int | None:
-    """The claim this call was already made as, by a tool server that died before it could answer."""
+    """The claim already recorded for this call, if a tool server died before it could answer."""
     rows = tx.all("claims_equal", spawn=who.spawn, args=made.args, turn=caller.turn, reissue=claims.REISSUE)
     earlier = [echo.EarlierCall(r.id, r.conn, r.tool, bool(r.answered), r.reissue_of) for r in rows]
     return echo.reissue_of(conn=made.conn, tool=made.tool, earlier=earlier)
 
 
 def _item(tx: Tx, caller: claims.Caller, what: claims.Say) -> claims.Say:
-    """A question is also something that can be answered."""
+    """A question also becomes an item that people can answer."""
     if what.kind != "ask" or what.dest is None or what.problem:
         return what
     options = what.more.get("options", [])
@@ -148,7 +148,7 @@ def _outcome(tx: Tx, row: Row) -> claims.Made:
 
 
 def answered(tx: Tx, token: bytes, call_id: str) -> None:
-    """The agent was given the answer of this call, and so of the one it re-issued."""
+    """Record that the agent received the answer of this call, and so of the call that it repeats."""
     who = spawned(tx, token)
     tx.run("claim_answered", spawn=who.spawn, call=call_id)
     tx.run("job_call_answered", spawn=who.spawn, call=call_id)

@@ -1,4 +1,10 @@
-"""Begin, settle and end a turn (Laws 2, 3, 9). One turn at a time per session, fenced by its epoch."""
+"""Begin, settle and end turns (Laws 2, 3, 9).
+
+A session runs one turn at a time, fenced by its epoch: each transaction of a turn presents a `Fence` and fails if
+another attempt took over. The session's lease names the gateway run that has the turn. `begin` starts the next turn
+when a wake is due, or settles a turn that another lease left behind: it is stopped, continued, tried again as the next
+attempt of its root, or failed after the last attempt.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,7 @@ from semel.ledger.turns.end_evidence import Evidence
 
 
 class Fenced(Exception):
-    """This turn no longer runs in its session: another attempt took over, or it is finished (Law 10)."""
+    """The turn no longer runs in its session: another attempt took over, or the turn is finished (Law 10)."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +43,14 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Told:
-    """An entry the agent must be told of: a notice, or text it may not remember having said."""
+class EntryToTell:
+    """An entry that goes into the agent's prompt: a notice, or text that it may not remember having said."""
 
     seq: int
     role: str
     text: str
     partial: bool
-    reached: bool = True  # False: it never left for where the person is at home; only a page showed it
+    reached: bool = True  # False: it never left for the session's home; only a page showed it
     root: int | None = None  # of the turn it belongs to
 
 
@@ -52,8 +58,8 @@ class Told:
 class Begun:
     """A turn that began.
 
-    `lost` is the attempt before it; `failed` whether the agent told of any attempt that it failed, instead of dying;
-    `tools` whether any attempt had started a tool; `numbers` the last number that an option of a request had.
+    `lost`: the attempt before it. `failed`: whether the agent reported of any attempt that it failed, instead of dying.
+    `tools`: whether any attempt had started a tool. `numbers`: the last option number shown in the session.
     """
 
     session: int
@@ -66,7 +72,7 @@ class Begun:
     attempt: int
     chapter: int
     events: tuple[Bound, ...]
-    told: tuple[Told, ...]
+    told: tuple[EntryToTell, ...]
     memory: str | None
     tools: bool = False
     lost: int | None = None
@@ -76,7 +82,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The interrupted turn may not be tried again: it is failed, or was stopped, and people were told."""
+    """The interrupted turn may not be tried again: it failed or was stopped, and people were told."""
 
     session: int
     turn: int
@@ -84,15 +90,18 @@ class GivenUp:
 
 @dataclass(frozen=True)
 class Later:
-    """Something is to be done, and not yet: in so many milliseconds."""
+    """Nothing may begin yet; try again in `ms` milliseconds."""
 
     ms: int
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Who stopped a turn. `seq`: the entry by which the person at its home stopped it; None if nobody there did,
-    so that the home has to be told."""
+    """Who stopped a turn.
+
+    `seq`: the entry by which the person at its home stopped it; None if nobody there did, so that a notice is sent
+    home.
+    """
 
     by: str
     seq: int | None = None
@@ -104,7 +113,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Fence:
-    """What a running turn presents with each of its transactions."""
+    """The identity that a running turn presents with each of its transactions."""
 
     session: int
     turn: int
@@ -129,10 +138,10 @@ def begin(
 ) -> Begun | GivenUp | Later | None:
     """Begin the next turn of a session, or the next attempt of one that was lost.
 
-    `spawn`: the process that is live and will be asked; without one, `asked` is called once it was started.
-    `death`: what became of the agent that was lost, for people ("was killed by SIGKILL").
-    `attempts`: by agent, how often one root is tried; MAX_ATTEMPTS where it does not say.
-    None: nothing is due, or a turn runs under this very lease.
+    `spawn`: the live process that will be prompted; if there is none, `asked` is called once a process has started.
+    `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `attempts`: by agent, the maximum
+    of attempts per root (default MAX_ATTEMPTS). Returns None if nothing is due, or if a turn already runs under this
+    lease.
     """
     row = tx.one("session_by_id", id=session)
     assert row is not None
@@ -155,7 +164,7 @@ def begin(
 
 
 def join(tx: Tx, fence: Fence) -> tuple[Bound, ...]:
-    """Messages that are steered into the running turn: bound to it here (Laws 2, 3). Raises Fenced."""
+    """Bind the waiting messages that are steered into the running turn, and return them (Laws 2, 3). Raises Fenced."""
     check(tx, fence)
     waiting = {h.event: h.seq for h in tx.all("hearing_steering", session=fence.session)}
     if not waiting:
@@ -171,7 +180,7 @@ def join(tx: Tx, fence: Fence) -> tuple[Bound, ...]:
 
 
 def put_off(tx: Tx, fence: Fence, why: str, ms: int) -> None:
-    """It failed for a passing reason: it waits, without an agent, and is tried again. Raises Fenced."""
+    """Let a turn that failed for a transient reason wait, without an agent, to be tried again. Raises Fenced."""
     check(tx, fence)
     tx.run("turn_put_off", id=fence.turn, error=why, at=tx.now + ms)
     tx.run("session_begin_again", id=fence.session)
@@ -179,7 +188,7 @@ def put_off(tx: Tx, fence: Fence, why: str, ms: int) -> None:
 
 
 def cancel_put_off(tx: Tx, session: int, stop: Stop, only: int | None = None) -> bool:
-    """A person stops a turn that waits to be tried again (`only` one of this root); False: none does."""
+    """Cancel a turn that waits to be tried again (`only`: of this root). False if there is none."""
     row = tx.one("session_by_id", id=session)
     turn = tx.one("turn_get", id=row.turn) if row is not None and row.turn is not None else None
     if turn is None or turn.retry_at is None or (only is not None and turn.root != only):
@@ -189,22 +198,22 @@ def cancel_put_off(tx: Tx, session: int, stop: Stop, only: int | None = None) ->
 
 
 def cancel(tx: Tx, session: int, turn: Row, why: str, by: int | None = None) -> None:
-    """A running turn is cancelled in the ledger: what it showed stays, and people are told `why`.
+    """Cancel a running turn in the ledger: what it showed stays, and a notice tells people `why`.
 
-    `by`: the entry by which whoever is at home stopped it. Its run, wherever it is, is fenced off by this (Law 10).
+    `by`: the entry by which the person at home stopped it. This fences off the turn's run, wherever it is (Law 10).
     """
     close_shown(tx, session, turn)
     told = tell_stopped(tx, session, turn, why, by)
     _end(tx, turn, "cancelled", turn.error, told)
-    placeholders.close(tx, turn.root)
+    placeholders.withdraw_of_root(tx, turn.root)
     entries.touch_session(tx, session)
 
 
 def cancel_deleted(tx: Tx, session: int, turn: Row) -> None:
-    """The same, with its session: nobody is there to be told."""
+    """Cancel a turn whose session is deleted, without a notice."""
     close_shown(tx, session, turn)
     _end(tx, turn, "cancelled", turn.error, Evidence("deleted"))
-    placeholders.close(tx, turn.root)
+    placeholders.withdraw_of_root(tx, turn.root)
     entries.touch_session(tx, session)
 
 
@@ -217,7 +226,7 @@ def _end(tx: Tx, turn: Row, event: law.Event, error: str | None, seen: Evidence)
 
 
 def tell_stopped(tx: Tx, session: int, turn: Row, why: str, by: int | None) -> Evidence:
-    """People see that it was stopped; in the chat of its home, too, if nobody stopped it there (Law 12)."""
+    """Add the notice that a turn was stopped; it is also sent to the home chat if nobody stopped it there (Law 12)."""
     row = tx.one("session_by_id", id=session)
     assert row is not None
     claims.put_in_line(tx, row, turn.id)
@@ -228,7 +237,7 @@ def tell_stopped(tx: Tx, session: int, turn: Row, why: str, by: int | None) -> E
 
 
 def stop(tx: Tx, session: int, by: Stop, turn: int | None = None) -> None:
-    """A person stops the running turn (`turn` only that one): if it is lost before it ends, it is not tried again."""
+    """Mark the running turn (`turn`: only that one) as stopped by a person: if it is lost, it is not tried again."""
     row = tx.one("session_by_id", id=session)
     if row is not None and row.turn is not None and turn in (None, row.turn):
         tx.run("turn_stopped", id=row.turn, by=by.by, seq=by.seq)
@@ -241,7 +250,7 @@ def release(tx: Tx, fence: Fence) -> None:
 
 
 def add(tx: Tx, row: Row, lease: str, root: int | None, attempt: int) -> Row:
-    """A turn begins: a first attempt, or the next one of `root`."""
+    """Add a running turn: a first attempt, or the next one of `root`."""
     turn = int(
         tx.value(
             "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
@@ -258,9 +267,9 @@ def add(tx: Tx, row: Row, lease: str, root: int | None, attempt: int) -> Row:
 
 
 def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun | GivenUp | Later:
-    """A turn whose gateway or agent died, or that failed and may be tried again now.
+    """Settle a turn whose gateway or agent died, or that failed and may be tried again now.
 
-    What it showed stays, its events move to the next attempt.
+    What it showed stays; its events move to the next attempt.
     """
     old = tx.one("turn_get", id=row.turn)
     assert old is not None
@@ -269,7 +278,9 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
         cancel(tx, row.id, old, by.words, by.seq)
         return GivenUp(row.id, old.id)
     if old.retry_at is not None:
-        if 0 < (left := old.retry_at - tx.now) <= transient_errors.MOST_WAIT * 1000:  # else the clock was set back
+        if (
+            0 < (left := old.retry_at - tx.now) <= transient_errors.MAX_RETRY_AFTER_S * 1000
+        ):  # else the clock was set back
             return Later(left)
         death = old.error
     elif old.how is None:
@@ -293,13 +304,19 @@ def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun
 
 
 def stop_of(tx: Tx, row: Row, turn: Row) -> Stop | None:
-    """Who wants a running turn of this session stopped, if anybody does."""
+    """Who wants the session's running turn stopped, if anybody does."""
     if turn.stopped is not None:
         return Stop(turn.stopped, turn.stop_seq)
     if turn.chapter < row.chapter:
-        return Stop(law.CHAPTER, tx.value("chapter_first", session=row.id, chapter=row.chapter, turn=turn.id))
+        return Stop(
+            law.STOPPED_BY_NEW_CHAPTER, tx.value("chapter_first", session=row.id, chapter=row.chapter, turn=turn.id)
+        )
     newer = tx.one("hearing_interrupts", session=row.id)
-    return None if newer is None else Stop(law.NEWER, newer.seq if is_from_home(newer.source, row.home) else None)
+    return (
+        None
+        if newer is None
+        else Stop(law.STOPPED_BY_NEWER_MESSAGE, newer.seq if is_from_home(newer.source, row.home) else None)
+    )
 
 
 def is_from_home(source: str, home: str | None) -> bool:
@@ -308,7 +325,7 @@ def is_from_home(source: str, home: str | None) -> bool:
 
 
 def _take_over(tx: Tx, row: Row, turn: Row, lease: str) -> Begun:
-    """Its agent was never asked, so nothing was tried: the same attempt goes on, behind a new fence (Laws 9, 10)."""
+    """Continue an attempt whose agent was never prompted, behind a new fence: nothing was tried (Laws 9, 10)."""
     tx.run("session_begin", id=row.id, turn=turn.id, lease=lease)
     tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
     entries.touch_session(tx, row.id)
@@ -320,7 +337,7 @@ def _take_over(tx: Tx, row: Row, turn: Row, lease: str) -> Begun:
 def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = None, failed: bool = False) -> Begun:
     here = is_local(row.home)
     told = tuple(
-        Told(e.seq, e.role, e.text, bool(e.partial), here or bool(e.leaves), e.root)
+        EntryToTell(e.seq, e.role, e.text, bool(e.partial), here or bool(e.leaves), e.root)
         for e in tx.all("entries_to_tell", session=row.id)
     )
     return Begun(
@@ -331,7 +348,7 @@ def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = 
 
 
 def bound(tx: Tx, turn: int) -> tuple[Bound, ...]:
-    """The events bound to a turn, in order of hearing."""
+    """The events bound to a turn, in order of acceptance."""
     out = []
     for e in tx.all("events_of_turn", turn=turn):
         payload = entries.load(e.payload)
@@ -342,7 +359,7 @@ def bound(tx: Tx, turn: int) -> tuple[Bound, ...]:
 
 
 def close_shown(tx: Tx, session: int, turn: Row) -> None:
-    """Law 6: what was shown before an agent died is an entry, marked partial, and has its claim."""
+    """Close what was shown before an agent died: entries marked partial, with their claims (Law 6)."""
     close_entries(tx, session, turn.id)
     for i in tx.all("items_live", session=session):
         entries.set_item(tx, i.id, live=False, body=interrupted(i))
@@ -350,7 +367,7 @@ def close_shown(tx: Tx, session: int, turn: Row) -> None:
 
 
 def close_entries(tx: Tx, session: int, number: int) -> None:
-    """No preview outlives its turn: what nothing ended is an entry, marked partial."""
+    """Close the previews that the turn left open: each becomes an entry marked partial, with its claim."""
     live = tx.all("entries_live", session=session)
     turn = tx.one("turn_get", id=number)
     assert turn is not None
@@ -376,9 +393,9 @@ def close_entries(tx: Tx, session: int, number: int) -> None:
 
 
 def close_reserved(tx: Tx, session: Row, root: int | None) -> None:
-    """A turn is over: nothing stays reserved for it. A page has nothing to reserve, and costs no look."""
+    """Withdraw the placeholders of a turn that is over. A local home has none, which saves the query."""
     if root is not None and not is_local(session.home):
-        placeholders.close(tx, root)
+        placeholders.withdraw_of_root(tx, root)
 
 
 def interrupted(item: Row) -> dict[str, Any]:
@@ -388,20 +405,20 @@ def interrupted(item: Row) -> dict[str, Any]:
 
 
 def fail(tx: Tx, session: int, turn: Row, why: str) -> None:
-    """A turn that is failed: finished, its events bound, and visible (Law 9)."""
+    """Fail a turn: it is finished, its events stay bound, and a notice says so (Law 9)."""
     row = tx.one("session_by_id", id=session)
     assert row is not None
     claims.put_in_line(tx, row, turn.id)
     told = notice(tx, session, f"The agent's turn failed: {why}.", turn=turn.id, kind="turn.failed")
     _end(tx, turn, "given up", why, Evidence("notice", told))
-    placeholders.close(tx, turn.root)
+    placeholders.withdraw_of_root(tx, turn.root)
     entries.touch_session(tx, session)
 
 
 def notice(tx: Tx, session: int, text: str, *, turn: int | None = None, kind: str = "notice", tell: bool = True) -> int:
-    """People see it, it rides in the agent's next prompt, and it never wakes (Law 7).
+    """Add a notice: people see it, it is part of the agent's next prompt, and it never wakes (Law 7).
 
-    What became of a turn is also sent where the person is at home: silence would look like an answer on its way.
+    A notice about a turn is also sent to the session's home: silence would look like an answer on its way.
     """
     if kind.startswith("turn."):
         row = tx.one("session_by_id", id=session)
@@ -417,7 +434,7 @@ def said_since_corrected(tx: Tx, turn: int) -> bool:
 
 
 def asked(tx: Tx, fence: Fence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
-    """A process that was just started is about to be asked: how, and what it calls this conversation."""
+    """Record how the turn's agent is about to be prompted: its spawn and the name it has for this conversation."""
     check(tx, fence)
     tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)
     tx.run("session_set_memory", id=fence.session, memory=memory)

@@ -1,7 +1,7 @@
-"""What a turn's attempts said, and what became of each text on its way (Laws 5, 6, 9).
+"""What a turn's attempts said, and whether each text was delivered (Laws 5, 6, 9).
 
-An attempt that goes on is told this text by text, and what its person lacks leaves when the turn ends without more.
-Semel's own notices are not among them: no agent said those (Law 4).
+An attempt that resumes is told this, text by text. What has not reached its person is sent when the turn ends without
+another text. Semel's own notices are left out: no agent said them (Law 4).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ Fate = Literal["arrived", "in line", "unknown", "held", "failed", "unsent", "see
 class Utterance:
     """One said claim of an agent.
 
-    `home`: it was said at its session's home. `cut`: its attempt ended before it did. `superseded`: a later attempt
-    said it anew, in full. `fate`: "arrived" at once if its destination needs no sending (page, terminal); "unsent":
-    it was only shown on a page, and no part was ever made; "seen": nor was one of this, but a
-    preview showed it. `files`: the names of what it carried; `contents`: their
-    ids in the store, or their addresses. `repeated`: the claim of the agent's text that repeated it last, in the first
-    attempt that did; a later attempt only says again what was said.
+    `home`: it was said at its session's home. `cut`: its attempt ended first. `superseded`: a later attempt said it
+    again in full.
+    `fate`: "arrived" at once if its destination needs no sending (page, terminal). "unsent": no part was made, and only
+    a page showed it. "seen": no part was made, but a preview showed it.
+    `files`: the names of the files it carried; `contents`: their ids in the store, or their addresses.
+    `repeated`: the last claim that repeated it as the agent's text, in the first attempt that did. Later attempts only
+    say again what was said.
     """
 
     claim: int
@@ -46,25 +47,25 @@ class Utterance:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is text that the agent wrote at home, sent by no tool."""
+        """Whether the agent wrote it as text at home, and sent it by no tool."""
         return self.home and self.kind == "text" and self.how != "tool" and bool(self.text.strip())
 
     @property
     def written(self) -> int | None:
-        """The claim by which the agent wrote it at home, as text: its own, or that of an echo, if a tool said it."""
+        """The claim by which the agent wrote it at home as text: its own, or that of an echo if a tool sent it."""
         return self.claim if self.is_text else self.repeated if self.home else None
 
 
 def list_of_root(tx: Tx, root: int, home: str | None) -> list[Utterance]:
-    """All that the attempts of a root said so far, in order."""
+    """All that the attempts of a root have said so far, in order."""
     return [_read(row, home) for row in tx.all("utterances_of_root", root=root)]
 
 
 @dataclass(frozen=True)
 class Block:
-    """A text that an agent wrote, whatever became of it: it was said, is an echo or a quiet word, or was held back.
+    """A text that an agent wrote, whether it was said, is an echo or a quiet word, or was held back.
 
-    `home`: for its session's home, or for a destination that is not known. `cut`: its attempt ended before it did.
+    `home`: it was for its session's home, or for an unknown destination. `cut`: its attempt ended first.
     """
 
     claim: int
@@ -75,7 +76,7 @@ class Block:
 
 
 def list_blocks(tx: Tx, root: int, home: str | None) -> list[Block]:
-    """All that the agent wrote in the attempts of a root so far, in order."""
+    """All that the agent has written in the attempts of a root so far, in order."""
     return [
         Block(row.id, row.text, not row.dest or _is_home(row.dest, home), row.outcome == "refused", bool(row.partial))
         for row in tx.all("written_in_root", root=root)
@@ -84,7 +85,7 @@ def list_blocks(tx: Tx, root: int, home: str | None) -> list[Block]:
 
 
 def find_last_text(said: Iterable[Utterance]) -> Utterance | None:
-    """What was written last at home, whatever a tool sent, or Semel told, after it. A tool may have sent it before."""
+    """What the agent wrote last at home, ignoring tool sends and notices after it. A tool may have sent it before."""
     texts = [one for one in said if one.written is not None and not one.superseded]
     return max(texts, key=lambda one: one.written or 0, default=None)
 
@@ -106,7 +107,7 @@ def _is_home(dest: str | None, home: str | None) -> bool:
 
 
 def _fate(row: Row, dest: str | None) -> Fate:
-    """The worst that became of its parts."""
+    """The worst state among the claim's parts."""
     states = set((row.states or "").split(",")) - {""}
     if not states:
         if dest is None or is_local(dest):

@@ -1,14 +1,14 @@
-"""A command that is run, watched, and reported until the gateway has it: `semel exec`, and agents' background jobs.
+"""Run a command and report its end to a session reliably: `semel exec` and agents' background jobs.
 
-    spool     what must not be lost: one directory a run, fsync'd, held by the process that runs it
-    output    what the command printed: kept in a file, shown on the terminal, a piece of it in the report
-    command   the process itself, in a session of its own
-    reports   the events that tell of it: their texts, their data
-    reporter  the thread that posts them, until each is acknowledged
-    watch     all of it together: what `semel exec` does
+    spool     reports on disk until they are acknowledged: one directory per run, locked by its process
+    output    the command's output: stored in a file, with head and tail for the report
+    command   the command's process, in a session of its own
+    reports   the texts and data of the events that report a run
+    reporter  the thread that posts reports until each is acknowledged
+    watch     `semel exec`: all of the above together
 
-    supervisor   the same for a background job: a process of its own, which outlives the gateway
-    background   how a gateway starts jobs, cancels them, and finds what lost its supervisor
+    supervisor   the process that runs one background job and outlives the gateway
+    background   the gateway's side of jobs: start them, cancel them, find those whose supervisor died
 
-Read them in this order. docs/exec.md and docs/jobs.md tell what a person may rely on.
+Read them in this order. docs/exec.md and docs/jobs.md say what users can rely on.
 """

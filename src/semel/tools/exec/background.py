@@ -1,8 +1,8 @@
-"""Background jobs as a gateway sees them: it starts supervisors, tells them to cancel, and finds what they left.
+"""The gateway's side of background jobs: start a supervisor per job, cancel jobs, find runs whose supervisor died.
 
-The order of a start: the row is in the ledger, then the run is in the spool, then its supervisor gets the lock of it
-and what to run. A gateway that dies in between leaves a row without a run (it was never started), or a run whose lock
-is free (it is lost); nothing can start it again (Law 9).
+A job starts in this order: its row in the ledger, its run in the spool, then the supervisor, which inherits the run's
+lock and reads the order (what to run) from stdin. A gateway that dies in between leaves a row without a run (the job
+never started) or a run whose lock is free (it is reported as lost). In no case is a job started twice (Law 9).
 """
 
 from __future__ import annotations
@@ -21,45 +21,55 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.ports import CannotBegin, Job, Orphan
-from semel.gateway.process_identity import JOB, kill_group_if_same, kill_strays
+from semel.gateway.process_identity import JOB, kill_group_if_same, kill_tagged_processes
 from semel.tools.exec import reports
 from semel.tools.exec.reporter import Target
 from semel.tools.exec.spool import Run, Spool
-from semel.tools.exec.watch import ROOM, adopt
+from semel.tools.exec.watch import RESERVE_BYTES, report_lost_run
 
 log = logging.getLogger("semel.jobs")
 
 Json = dict[str, Any]
 
-SPOOL = "jobs"  # in the data directory
-CONTROL = "control"  # a FIFO: a line in it cancels the job, and says who wants that
-GRACE = 5.0  # seconds between SIGTERM and SIGKILL
-OWN = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What a supervisor gets of the gateway's environment: no secret, and nothing of an agent's."""
+JOBS_FOLDER = "jobs"  # in the data directory
+CONTROL_FIFO = "control"  # a FIFO: a line in it cancels the job, and says who wants that
+KILL_GRACE_S = 5.0  # seconds between SIGTERM and SIGKILL
+SUPERVISOR_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
+"""Variables that a supervisor gets from the gateway's environment: no secrets, and none of the agent's."""
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where the jobs of an agent run, and with which environment."""
+    """The working directory and the environment of an agent's jobs."""
 
     cwd: Path
     env: Mapping[str, str] = field(repr=False)
 
 
 class Supervisors:
-    """`ports.Background`: one supervisor process a job."""
+    """Implements `ports.Background` with one supervisor process per job."""
 
-    def __init__(self, data_dir: Path, workplaces: Mapping[str, Workplace], grace: float = GRACE) -> None:
+    def __init__(self, data_dir: Path, workplaces: Mapping[str, Workplace], grace: float = KILL_GRACE_S) -> None:
         self.to = Target(data_dir)
         self.workplaces = workplaces
         self.grace = grace
-        self._spool = Spool(data_dir, SPOOL)
-        self._named: set[str] = set()  # damaged runs that the log names already
+        self._spool = Spool(data_dir, JOBS_FOLDER)
+        self._named: set[str] = set()  # damaged runs that were logged already
 
     def __repr__(self) -> str:
         return f"<Supervisors of {self._spool.place}>"
 
-    # ------------------------------------------------------------ starting one
+    # ------------------------------------------------------------ starting a job
 
     def begin(self, job: Job, ended: Callable[[], None]) -> None:
         """See `ports.Background`."""
@@ -71,7 +81,7 @@ class Supervisors:
             "to": self.to.told(),
         }
         try:
-            run = self._spool.begin(job.id, about, ROOM)
+            run = self._spool.begin(job.id, about, RESERVE_BYTES)
         except OSError as error:
             raise CannotBegin(f"{self._spool.place} cannot be written: {error.strerror or error}") from None
         try:
@@ -80,7 +90,7 @@ class Supervisors:
             shutil.rmtree(run.place, ignore_errors=True)
             raise CannotBegin(f"its supervisor cannot be started: {error.strerror or error}") from None
         finally:
-            run.close()  # its lock is the supervisor's from here on
+            run.close()  # the supervisor has inherited the lock
         threading.Thread(target=_reap, args=(supervisor, ended), name=f"end of {job.id}", daemon=True).start()
 
     def _order(self, job: Job, at: Workplace) -> bytes:
@@ -102,7 +112,7 @@ class Supervisors:
                 supervisor = subprocess.Popen(
                     [*command, str(run.place), str(run.lock), str(control)],
                     stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, pass_fds=(run.lock, control),
-                    start_new_session=True, cwd="/", env=_own_environment(),
+                    start_new_session=True, cwd="/", env=_build_supervisor_environment(),
                 )  # fmt: skip
         finally:
             os.close(control)
@@ -114,19 +124,19 @@ class Supervisors:
             raise
         return supervisor
 
-    # ------------------------------------------------------------ those that run
+    # ------------------------------------------------------------ running jobs
 
     def cancel(self, id: str, by: str) -> bool:
         """See `ports.Background`."""
         line = " ".join(by.split())[:200] or "somebody"
         try:
-            control = os.open(self._spool.place / id / CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:  # its run is gone, or nobody reads it
+            control = os.open(self._spool.place / id / CONTROL_FIFO, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:  # the run is gone, or has no supervisor
             return False
         try:
             os.write(control, f"{line}\n".encode())
         except BlockingIOError:
-            pass  # it was told so often that the FIFO is full
+            pass  # the FIFO is full of earlier cancels
         except OSError:
             return False
         finally:
@@ -142,7 +152,7 @@ class Supervisors:
         """See `ports.Background`."""
         found: list[Orphan] = []
         for run in self._spool.orphans():
-            adopt(run, _end)
+            report_lost_run(run, _kill_leftovers)
             found.append(_Orphan(run))
         for what in self._spool.damaged:
             if what not in self._named:
@@ -170,14 +180,15 @@ class _Orphan:
         self.run.close()
 
 
-def _end(run: Run) -> bool:
-    """End what is left of a job whose supervisor is gone: the group that is known, and whatever bears its mark."""
+def _kill_leftovers(run: Run) -> bool:
+    """Kill what is left of a job whose supervisor is gone: its process group, and every process that carries its mark
+    in the environment. True if there was something."""
     process = run.process
     found = False
     if process is not None and process["born"] is not None:
         pid = int(process["pid"])
         found = kill_group_if_same(pid, pid, process["born"])
-    return kill_strays(run.id, JOB) > 0 or found
+    return kill_tagged_processes(run.id, JOB) > 0 or found
 
 
 def _reap(supervisor: subprocess.Popen[bytes], ended: Callable[[], None]) -> None:
@@ -186,9 +197,9 @@ def _reap(supervisor: subprocess.Popen[bytes], ended: Callable[[], None]) -> Non
 
 
 def _control(place: Path) -> int:
-    """Both ends of the FIFO, so that what is written is kept until the supervisor reads it."""
-    os.mkfifo(place / CONTROL, 0o600)
-    return os.open(place / CONTROL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    """Create the FIFO and open both its ends, so that a cancel is kept until the supervisor reads it."""
+    os.mkfifo(place / CONTROL_FIFO, 0o600)
+    return os.open(place / CONTROL_FIFO, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _hand_over(supervisor: subprocess.Popen[bytes], order: bytes) -> None:
@@ -200,5 +211,5 @@ def _hand_over(supervisor: subprocess.Popen[bytes], order: bytes) -> None:
             supervisor.stdin.close()
 
 
-def _own_environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in OWN if name in os.environ}
+def _build_supervisor_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in SUPERVISOR_VARIABLES if name in os.environ}

@@ -1,4 +1,8 @@
-"""The command: a process in a session of its own, whose output is shown and kept, and whose end is known."""
+"""Run the command: a process in a session of its own, whose output is shown and recorded.
+
+The command's exit ends the run. Processes that it left behind may hold the pipes open; their output is still recorded
+for a short time, and with a sweep they are killed.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from semel.gateway.process_identity import members
+from semel.gateway.process_identity import list_group_members
 from semel.tools.exec.output import Output
 
-QUIET = 0.2  # seconds without output, after its end, in which what it left behind may still speak
-LEAST_PATIENCE = 2.0  # seconds after its end in which processes that it left may go on printing
+TRAILING_QUIET_S = 0.2  # after the exit: stop reading after so many seconds without output
+MAX_TRAILING_OUTPUT_S = 2.0  # after the exit: stop reading even if output goes on
 
 
 class CannotRun(Exception):
-    """The command could not be started. `code` is the exit code that shells give for it: 126 or 127."""
+    """The command could not be started. `code` is the exit code that a shell would return: 126 or 127."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -31,8 +35,8 @@ class CannotRun(Exception):
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How it ended. `code` is 128 + n after signal n, as shells say."""
+class CommandExit:
+    """How a command ended. `code` is its exit code, or 128 + n after signal n, as in shells."""
 
     code: int
     signal: str | None
@@ -40,12 +44,13 @@ class Ended:
 
 
 class Command:
-    """`start`, then `wait`; `signal` may be called in between, from a signal handler of the main thread, and `stop`
-    from another thread.
+    """One command: `start`, then `wait`. In between, a signal handler may call `signal`, another thread `stop`.
 
-    Its own session: Ctrl-C reaches it through us only, and a program that wants a terminal to ask on is told
-    that it has none, instead of being stopped in the background for ever. `env` and `cwd` left out: as we are;
-    `shown`: what it prints is passed on to our own stdout and stderr.
+    The command gets a session of its own. So Ctrl-C reaches it only through us, and a program that wants to ask on the
+    terminal fails, instead of being stopped in the background forever.
+
+    env, cwd   default: ours
+    shown      copy the command's output to our stdout and stderr
     """
 
     def __init__(
@@ -78,7 +83,7 @@ class Command:
         return self._process is not None and self._process.returncode is None
 
     def start(self) -> None:
-        """Raises CannotRun."""
+        """Start the process and the threads that read its output. Raises CannotRun."""
         terminal = sys.stdin is None or sys.stdin.closed or sys.stdin.isatty()
         self._began = time.monotonic()
         try:
@@ -97,7 +102,7 @@ class Command:
                 raise CannotRun(126, f"{self.cwd}: no such directory") from None
             raise CannotRun(127, f"{self.argv[0]}: no such command") from None
         except OSError as error:
-            if isinstance(error, PermissionError) and not self._is_anywhere():  # a folder of PATH is closed to us
+            if isinstance(error, PermissionError) and not self._is_anywhere():  # a directory in PATH is unreadable
                 raise CannotRun(127, f"{self.argv[0]}: no such command") from None
             raise CannotRun(126, f"{self.argv[0]}: {error.strerror or error}") from None
         assert self._process.stdout is not None and self._process.stderr is not None
@@ -107,26 +112,26 @@ class Command:
             pump.start()
 
     def _is_anywhere(self) -> bool:
-        """Whether a file of this name can be found, as a path or in a folder of PATH."""
+        """Whether a file of this name exists, as a path or in a directory of PATH."""
         name, path = self.argv[0], (self.env or os.environ).get("PATH", os.defpath)
         return "/" in name or any(os.access(os.path.join(folder, name), os.F_OK) for folder in path.split(os.pathsep))  # noqa: PTH118
 
     def signal(self, number: int) -> None:
-        """Pass a signal on to the whole group; the third one kills it."""
+        """Forward a signal to the whole group; the third one is sent as SIGKILL."""
         self._asked += 1
         self._group(number if self._asked < 3 else signal.SIGKILL)
 
     def stop(self, grace: float) -> None:
-        """SIGTERM for the whole group; what is there after `grace` seconds is killed. Returns when it has ended."""
+        """Send SIGTERM to the whole group, and SIGKILL after each `grace` seconds until the command has ended."""
         self._group(signal.SIGTERM)
         while not self._over.wait(grace):
             self._group(signal.SIGKILL)
 
-    def wait(self, sweep: float | None = None) -> Ended:
-        """Until it ended and what it printed is here.
+    def wait(self, sweep: float | None = None) -> CommandExit:
+        """Wait until the command has ended and its output is recorded.
 
-        Processes that it left behind are not waited for; where `sweep` is given, those of its group are ended, and
-        get so many seconds for it.
+        sweep: seconds for the processes that it left in its group to end, after SIGTERM; the rest is killed.
+        Without it such processes go on running, and are not waited for.
         """
         assert self._process is not None
         self._exit()
@@ -139,10 +144,10 @@ class Command:
             while pump.is_alive() and self._asked < 3:
                 pump.join(0.1)
         self.output.end()
-        return Ended(128 - code, _name(-code), seconds) if code < 0 else Ended(code, None, seconds)
+        return CommandExit(128 - code, _name(-code), seconds) if code < 0 else CommandExit(code, None, seconds)
 
     def _exit(self) -> None:
-        """Its exit, not reaped where that can be done: until then the number of its group stays its own."""
+        """Wait for the exit, if possible without reaping: until then its pid, and so its group's id, is not reused."""
         assert self._process is not None
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -150,13 +155,13 @@ class Command:
             self._process.wait()
 
     def _sweep(self, grace: float) -> None:
-        """What the command left in its group."""
+        """End the processes that the command left in its group: SIGTERM, then SIGKILL after `grace` seconds."""
         ends = time.monotonic() + grace
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if members(self.pid):
+            if list_group_members(self.pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, number)
-            while members(self.pid) and time.monotonic() < ends:
+            while list_group_members(self.pid) and time.monotonic() < ends:
                 time.sleep(0.02)
 
     def _group(self, number: int) -> None:
@@ -169,14 +174,14 @@ class Command:
             self._carry(name, source.fileno(), terminal)
 
     def _carry(self, name: str, source: int, terminal: int) -> None:
-        """From a pipe to the spool and to the terminal, in this order."""
+        """Copy a pipe to the recorded output, then to the terminal, until its end or the end of the trailing time."""
         poll, shown = select.poll(), self.shown
         poll.register(source, select.POLLIN | select.POLLHUP | select.POLLERR)
         ends: float | None = None
         while True:
-            ready = poll.poll(QUIET * 1000)
+            ready = poll.poll(TRAILING_QUIET_S * 1000)
             if self._over.is_set():
-                ends = ends or time.monotonic() + LEAST_PATIENCE
+                ends = ends or time.monotonic() + MAX_TRAILING_OUTPUT_S
                 if not ready or time.monotonic() > ends:
                     break
             if ready:
@@ -188,7 +193,7 @@ class Command:
 
 
 def _show(terminal: int, chunk: bytes) -> bool:
-    """False once nobody reads any more (`semel exec ... | head`): the command goes on all the same."""
+    """Write to our stdout or stderr; False if its reader is gone (`semel exec ... | head`): the command goes on."""
     while chunk:
         try:
             chunk = chunk[os.write(terminal, chunk) :]

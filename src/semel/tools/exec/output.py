@@ -1,7 +1,7 @@
-"""What a command printed: all of it in a file, as far as there is room, and a piece of it in memory for the report.
+"""Record a command's output: all of it in a file, up to a limit, and its head and tail in memory for the report.
 
-Bytes of stdout and stderr are kept in the order they came. A character is never cut in two by it: the first
-bytes of one wait for the rest.
+stdout and stderr are interleaved in the order of arrival. So that this never splits a UTF-8 character, an incomplete
+character is held back until the rest arrives on its stream.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ import os
 import threading
 from pathlib import Path
 
-MOST = 64 * 1024 * 1024
-"""Bytes that the file may have. What comes after is shown and counted, and its end is in the report."""
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+"""Largest output file. Output beyond it is still shown and counted, and its tail is in the report."""
 
 
 class Output:
-    """Takes chunks from several threads. `head` and `tail` are the bytes that are at hand for the report."""
+    """Collects chunks from several threads.
 
-    def __init__(self, path: Path, head: int, tail: int, most: int = MOST) -> None:
+    head, tail   how many bytes of the beginning and of the end are kept in memory
+    most         largest size of the file in bytes
+    """
+
+    def __init__(self, path: Path, head: int, tail: int, most: int = MAX_OUTPUT_BYTES) -> None:
         self.path = path
         self.total = 0
         self.kept = 0
-        self.fault = ""  # why the file does not hold everything
+        self.fault = ""  # why the file is incomplete; "" if it is not
         self._sizes = (head, tail)
         self._most = most
         self._head = bytearray()
@@ -32,19 +36,19 @@ class Output:
         self._lock = threading.Lock()
 
     def take(self, stream: str, chunk: bytes) -> None:
-        """What came on one stream; an empty chunk is its end."""
+        """Add a chunk of one stream; an empty chunk marks the stream's end."""
         with self._lock:
             if self._ended:
                 return
             data = self._split.pop(stream, b"") + chunk
-            if chunk and (open_ := unfinished(data)):
+            if chunk and (open_ := count_unfinished_bytes(data)):
                 self._split[stream] = data[-open_:]
                 data = data[:-open_]
             if data:
                 self._add(data)
 
     def end(self) -> None:
-        """No more comes. What is in the file is all that will be."""
+        """Close the file; later chunks are ignored."""
         for stream in list(self._split):
             self.take(stream, b"")
         with self._lock:
@@ -54,7 +58,7 @@ class Output:
             self._ended = True
 
     def piece(self) -> tuple[bytes, bytes]:
-        """(first bytes, last bytes); together all of it, or what is between them is missing."""
+        """(head, tail): together the complete output, or with a gap between them."""
         with self._lock:
             return bytes(self._head), bytes(self._tail[-self._sizes[1] :]) if self._sizes[1] else b""
 
@@ -86,13 +90,13 @@ class Output:
             self.fault = error.strerror or str(error)
 
 
-def from_character(data: bytes) -> bytes:
-    """Without the last bytes of a character whose beginning is not there."""
+def drop_partial_start(data: bytes) -> bytes:
+    """Drop leading bytes that are the rest of a character whose beginning is missing."""
     return data[next((n for n, byte in enumerate(data[:4]) if not 0x80 <= byte < 0xC0), 0) :]
 
 
-def unfinished(data: bytes) -> int:
-    """How many bytes at the end begin a UTF-8 character that is not complete: 0 to 3 (RFC 3629)."""
+def count_unfinished_bytes(data: bytes) -> int:
+    """The number of bytes at the end that belong to an incomplete UTF-8 character: 0 to 3 (RFC 3629)."""
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:

@@ -1,8 +1,9 @@
-"""The reporter: posts what is in the spool, in order, until the gateway has acknowledged it.
+"""Post the spool's reports to the gateway, in order, until each is acknowledged.
 
-An acknowledgement is a gateway's own answer and nothing else. A gateway that is away, or an answer that is no
-gateway's, is waited out with a growing pause, which a gateway that starts on this machine ends; a refusal (wrong
-token, not in scope ...) is told, and tried again when there is news. Nothing leaves the spool before it was taken.
+Only a gateway's own answer counts as an acknowledgement. If the gateway is unreachable, or a proxy answers in its
+place, the post is repeated with exponential backoff; the start of a gateway on this machine ends the pause. A refusal
+(wrong token, not in scope ...) is shown to the user and retried when the run has something new to report. A report
+stays in the spool until it is acknowledged.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from semel.tools import owned
 from semel.tools.address import GATEWAY_FILE, Address, NoGateway, look
 from semel.tools.exec.spool import Report, Run
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds
-WATCH = 1.0  # seconds between two looks whether a gateway was started on this machine
-PATIENT_PAUSE = 600.0  # the longest Retry-After that is honoured
-TIMEOUT = httpx2.Timeout(15, connect=5)
-URN = "urn:semel:problem:"
+MIN_RETRY_DELAY_S, MAX_RETRY_DELAY_S = 0.25, 30.0  # seconds
+GATEWAY_CHECK_INTERVAL_S = 1.0  # seconds between checks whether a gateway was started here
+MAX_RETRY_AFTER_S = 600.0  # seconds; a longer Retry-After is cut to this
+HTTP_TIMEOUT = httpx2.Timeout(15, connect=5)
+PROBLEM_URN = "urn:semel:problem:"
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a run reports to: an address and a token file of its own, or what the data directory says."""
+    """Where a run reports to: an explicit URL and token file, or by default the gateway of the data directory."""
 
     data_dir: Path
     url: str | None = None
     token_file: Path | None = None
 
     def address(self) -> tuple[str, str]:
-        """(URL, token; empty where none is shown) as they are now. Raises NoGateway, OSError or ValueError."""
+        """The current (URL, token); the token is "" if none is sent. Raises NoGateway, OSError or ValueError."""
         own = Address.of(self.data_dir) if self.url is None else Address(self.url.rstrip("/"), "")
         if self.token_file is None:
             return own.url, own.token
@@ -47,16 +48,17 @@ class Target:
 
     @property
     def anybodys(self) -> bool:
-        """Whether it may be a gateway of another user on this machine: its address was named, with a node's token."""
+        """Whether another user's gateway is acceptable: the user named its URL and gave a node's token for it."""
         return self.url is not None and self.token_file is not None
 
     def told(self) -> dict[str, str]:
-        """For run.json."""
+        """The target as stored in run.json; `of` reads it back."""
         told = {"data_dir": str(self.data_dir), "url": self.url, "token_file": self.token_file}
         return {name: str(value) for name, value in told.items() if value is not None}
 
     def sign(self) -> tuple[int, int] | None:
-        """Another one: a gateway was started on the data directory, or ended. None: it is not known by a file here."""
+        """Identify the running gateway by its address file: a different value means that it was restarted. `None` if
+        there is no such file, or if the URL was given explicitly."""
         if self.url is not None:
             return None
         try:
@@ -72,7 +74,7 @@ class Target:
 
 
 def read_token(path: Path) -> str:
-    """Raises ValueError, which says what to do."""
+    """Read a token file. Raises ValueError with a message that says what to do."""
     try:
         token = owned.read(path, link=True).decode(errors="replace").strip()
     except owned.NotOurs as error:
@@ -85,7 +87,8 @@ def read_token(path: Path) -> str:
 
 
 class Verdict(NamedTuple):
-    """What an answer means for a report: taken, refused, or later (after so many seconds at least)."""
+    """The meaning of an answer: `what` is "taken", "conflict", "refused" or "later"; `after` is the least delay in
+    seconds before the next attempt."""
 
     what: str
     why: str = ""
@@ -94,7 +97,12 @@ class Verdict(NamedTuple):
 
 @dataclass
 class Line:
-    """The reports of one run; the first that is open goes first."""
+    """The reports of one run, posted in order, with the state of their retries.
+
+    due        when to try next (monotonic seconds)
+    tried      whether, since the last news, an attempt must be repeated or the last open report was attempted
+    why        why the last attempt failed
+    """
 
     run: Run
     to: Target
@@ -102,7 +110,7 @@ class Line:
     failures: int = 0
     tried: bool = False
     why: str = ""
-    sign: tuple[int, int] | None = None  # of the gateway that was last asked
+    sign: tuple[int, int] | None = None  # `to.sign()` at the last attempt
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -115,7 +123,7 @@ class Line:
 
 
 class Reporter:
-    """A thread that reports the runs it was given. Earlier ones come first."""
+    """A thread that posts the reports of all added runs; runs that were added earlier come first."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -137,7 +145,7 @@ class Reporter:
         return line
 
     def news(self, line: Line) -> None:
-        """There is something new to report: now, and what was refused once more, too."""
+        """Wake the thread for a new report; refused ones are tried once more, too."""
         with self._changed:
             for report in line.refused:
                 report.state = "open"
@@ -145,7 +153,8 @@ class Reporter:
             self._changed.notify_all()
 
     def wait(self, lines: Sequence[Line], seconds: float, leave: threading.Event) -> bool:
-        """Until nothing of these is open; at most so long, but for one attempt at least. False: it is."""
+        """Wait until these runs have no open report; True if so. Gives up after `seconds`, but not before each was
+        attempted, or when `leave` is set."""
         end = time.monotonic() + seconds
         with self._changed:
             while any(line.open and (not line.tried or time.monotonic() < end) for line in lines):
@@ -154,8 +163,8 @@ class Reporter:
                 self._changed.wait(0.1)
             return not any(line.open for line in lines)
 
-    def stop(self, patience: float = TIMEOUT.read or 15) -> bool:
-        """No more attempts; the one under way may end. True: nothing is under way any more."""
+    def stop(self, patience: float = HTTP_TIMEOUT.read or 15) -> bool:
+        """Make no further attempts and wait up to `patience` seconds for the current one; True if the thread ended."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -166,7 +175,7 @@ class Reporter:
     # ------------------------------------------------------------ the thread
 
     def _work(self) -> None:
-        with httpx2.Client(timeout=TIMEOUT, trust_env=False) as http:
+        with httpx2.Client(timeout=HTTP_TIMEOUT, trust_env=False) as http:
             while (line := self._next()) is not None:
                 self._attempt(http, line)
 
@@ -175,11 +184,11 @@ class Reporter:
             while not self._stopped:
                 waiting = [line for line in self.lines if line.open]
                 now = time.monotonic()
-                due = next((line for line in waiting if line.due <= now or _started(line)), None)
+                due = next((line for line in waiting if line.due <= now or _reset_if_gateway_started(line)), None)
                 if due is not None:
                     return due
                 soonest = min((line.due for line in waiting), default=None)
-                self._changed.wait(None if soonest is None else min(soonest - now, WATCH))
+                self._changed.wait(None if soonest is None else min(soonest - now, GATEWAY_CHECK_INTERVAL_S))
         return None
 
     def _attempt(self, http: httpx2.Client, line: Line) -> None:
@@ -188,7 +197,7 @@ class Reporter:
         with self._changed:
             line.tried = line.tried or verdict.what == "later" or len(line.open) == 1
             if verdict.what == "later":
-                pause = min(FIRST_PAUSE * 2**line.failures, LONGEST_PAUSE) * random.uniform(0.5, 1)
+                pause = min(MIN_RETRY_DELAY_S * 2**line.failures, MAX_RETRY_DELAY_S) * random.uniform(0.5, 1)
                 line.due = time.monotonic() + max(pause, verdict.after)
                 line.failures = min(line.failures + 1, 16)
                 line.why = verdict.why
@@ -201,16 +210,17 @@ class Reporter:
         if verdict.what == "refused":
             report.state, report.why = "refused", verdict.why
             return
-        if verdict.what == "conflict":  # the gateway keeps both contents: nothing is left to be told
+        if verdict.what == "conflict":  # the gateway has recorded both contents, so the report is done
             line.notes.append(verdict.why)
         line.run.settle(report)
 
 
-def _started(line: Line) -> bool:
-    """A gateway was started since the last attempt: the pause before the next one was for its predecessor."""
+def _reset_if_gateway_started(line: Line) -> bool:
+    """Whether a gateway was started since the last attempt; if so, ends the run's backoff, which was meant for the
+    previous one."""
     if line.to.sign() in (None, line.sign):
         return False
-    line.failures, line.due = 0, 0.0  # for all that it has to report
+    line.failures, line.due = 0, 0.0  # holds for all its reports
     return True
 
 
@@ -218,36 +228,36 @@ def _started(line: Line) -> bool:
 
 
 def post(http: httpx2.Client, to: Target, session: str, body: dict[str, Any]) -> Verdict:
-    """One attempt, and what came of it."""
+    """Post one report once and return the verdict. Network errors become "later"."""
     try:
         url, token = to.address()
     except (NoGateway, OSError, ValueError) as error:
         return Verdict("later", str(error))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     headers["Content-Type"] = "application/json"
-    more = _watched(to, url, headers)
+    more = _connection_check(to, url, headers)
     try:
         path = f"/v1/sessions/{quote(session, safe=':@!+=~')}/events"
         content = json.dumps(body, ensure_ascii=False)
-        return judge(http.post(url + path, content=content, headers=headers, extensions=more), url)
+        return judge_response(http.post(url + path, content=content, headers=headers, extensions=more), url)
     except NoGateway as error:
         return Verdict("later", str(error))
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return Verdict("later", f"{url} does not answer: {str(error) or type(error).__name__}")
 
 
-def _watched(to: Target, url: str, headers: dict[str, str]) -> dict[str, Any]:
-    """What makes the connection be looked at, unless the other end is known by its certificate or may be anybody's."""
+def _connection_check(to: Target, url: str, headers: dict[str, str]) -> dict[str, Any]:
+    """The httpx extensions that check the peer's user. Not needed with TLS, or if any user's gateway is acceptable."""
     if url.startswith("https:"):
         return {}
     if to.anybodys:
-        headers["Connection"] = "close"  # no other report goes over a connection that was not looked at
+        headers["Connection"] = "close"  # a later report must not reuse this unchecked connection
         return {}
     return {"trace": look}
 
 
-def judge(response: httpx2.Response, url: str) -> Verdict:
-    """Only a gateway's own words count: a proxy's page is neither an acknowledgement nor a refusal."""
+def judge_response(response: httpx2.Response, url: str) -> Verdict:
+    """Interpret a response. Only a gateway's own format counts: a proxy's page neither acknowledges nor refuses."""
     try:
         told = response.json()
         told = told if isinstance(told, dict) else {}
@@ -258,9 +268,9 @@ def judge(response: httpx2.Response, url: str) -> Verdict:
         return Verdict("taken")
     kind = str(told.get("type"))
     detail = str(told.get("detail") or told.get("title") or "")
-    if not kind.startswith(URN):
+    if not kind.startswith(PROBLEM_URN):
         return Verdict("later", f"{url} answers {status} with what is no answer of a gateway", _after(response))
-    if kind == f"{URN}conflict":
+    if kind == f"{PROBLEM_URN}conflict":
         why = f"{detail} (event e{told.get('event')}: kept {told.get('kept')}, given {told.get('given')})"
         return Verdict("conflict", why)
     if status >= 500 or status in (408, 425, 429):
@@ -270,4 +280,4 @@ def judge(response: httpx2.Response, url: str) -> Verdict:
 
 def _after(response: httpx2.Response) -> float:
     told = response.headers.get("retry-after", "")
-    return min(float(told), PATIENT_PAUSE) if told.isascii() and told.isdigit() else 0.0
+    return min(float(told), MAX_RETRY_AFTER_S) if told.isascii() and told.isdigit() else 0.0

@@ -1,10 +1,10 @@
-"""The supervisor of one background job: a process that belongs to nobody, so that the job's end is reported whatever
-becomes of the gateway and the agent.
+"""The supervisor of one background job: a process in a session of its own that outlives the gateway and the agent, so
+that the job's end is reported whatever happens to them.
 
-Run as `python -P -m semel.tools.exec.supervisor PLACE LOCK CONTROL`. PLACE is the run's directory in the spool; LOCK
-the descriptor that holds its lock, CONTROL one of its FIFO `control`, both inherited. What to run comes as one JSON
-object over stdin, because environments and command lines can be read by others; if its end is missing, the gateway
-died while it wrote, and nothing is run.
+Run as `python -P -m semel.tools.exec.supervisor PLACE LOCK CONTROL`. PLACE is the run's directory in the spool. LOCK
+and CONTROL are inherited descriptors: of the run's lock and of its FIFO `control`. The order (what to run) is one JSON
+object on stdin, because other users can read command lines and environments. If it is incomplete, the gateway died
+while it wrote, and nothing is run.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from semel.tools.exec.command import CannotRun, Command
 from semel.tools.exec.output import Output
 from semel.tools.exec.reporter import Reporter, Target
 from semel.tools.exec.spool import FINISHED, Run
-from semel.tools.exec.watch import see_through
+from semel.tools.exec.watch import run_and_report
 
 Json = dict[str, Any]
 
-PATIENCE = 600.0  # seconds it waits for the gateway; after that the next gateway finds the report in the spool
-NOT_RUN = 125  # the exit code for it, as `env` and `timeout` say it
+REPORT_TIMEOUT_S = 600.0  # seconds; afterwards the next gateway finds the report in the spool
+NOT_RUN_EXIT_CODE = 125  # as `env` and `timeout` use it
 
 
 class Stopper(threading.Thread):
-    """Ends the command when its time is over, or when somebody writes a line into `control`. The first counts."""
+    """A thread that ends the command at its time limit, or when a line arrives in the control FIFO, whichever comes
+    first. `why` is {"timeout": seconds} or {"cancelled_by": who}."""
 
     def __init__(self, command: Command, control: int, seconds: float, grace: float) -> None:
         super().__init__(name="stopper", daemon=True)
@@ -75,11 +76,11 @@ def main() -> None:
         run.handed()
     except OSError as error:
         why = f"{error.strerror or error}; nothing was run"
-        run.put(FINISHED, reports.not_started(run.id, run.about, NOT_RUN, why))
+        run.put(FINISHED, reports.build_not_started(run.id, run.about, NOT_RUN_EXIT_CODE, why))
         reporter.news(line)
     else:
         _supervise(run, order, control, lambda: reporter.news(line))
-    reporter.wait([line], PATIENCE, threading.Event())
+    reporter.wait([line], REPORT_TIMEOUT_S, threading.Event())
     if reporter.stop():
         run.close()
 
@@ -94,12 +95,12 @@ def _supervise(run: Run, order: Json, control: int, news: Any) -> None:
             stopper.start()
         news()
 
-    with contextlib.suppress(CannotRun):  # that is in the spool
-        see_through(run, command, started_or_over, sweep=float(order["grace"]), stopped=lambda: stopper.why)
+    with contextlib.suppress(CannotRun):  # reported through the spool already
+        run_and_report(run, command, started_or_over, sweep=float(order["grace"]), stopped=lambda: stopper.why)
 
 
 def _read_order() -> Json | None:
-    """What is to be run; None if it did not come whole. Afterwards stdin is /dev/null, for the command too."""
+    """Read the order from stdin; `None` if it is incomplete. Then makes /dev/null the stdin of us and the command."""
     told = sys.stdin.buffer.read()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -111,7 +112,7 @@ def _read_order() -> Json | None:
 
 
 def _pass_on_signals(control: int) -> None:
-    """A machine that shuts down asks us to end: that ends the command, and its end is still written down."""
+    """Treat a signal (a machine that shuts down) as a cancel: the command is ended and its end still reported."""
 
     def asked(number: int, _frame: object) -> None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A command run and reported; and the runs of reporters that were killed, reported as lost."""
+"""`semel exec`: run a command and report it, and report the runs whose own reporter was killed as lost."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 
 from semel.gateway.process_identity import identity
 from semel.tools.exec import reports
-from semel.tools.exec.command import CannotRun, Command, Ended
+from semel.tools.exec.command import CannotRun, Command, CommandExit
 from semel.tools.exec.output import Output
 from semel.tools.exec.reporter import Line, Reporter, Target
 from semel.tools.exec.spool import FINISHED, LOST, STARTED, Report, Run, Spool
 
 Say = Callable[[str], None]
 
-FOLDER = "exec"  # in the data directory: the spools of all nodes
-ROOM = 128 * 1024  # bytes kept free for the report of a command that fills the disk; with --attach as many as it takes
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+EXEC_FOLDER = "exec"  # in the data directory; holds the spools of all nodes
+RESERVE_BYTES = 128 * 1024  # reserved on disk for the report of a command that fills it; more with --attach
+FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-class Watch:
-    """One `semel exec -- CMD...`. Raises OSError from `open` if the spool cannot take it: nothing was started."""
+class ExecRunner:
+    """One `semel exec -- CMD...`. `say` shows a line to the user."""
 
     def __init__(self, spool: Spool, to: Target, say: Say) -> None:
         self.spool = spool
@@ -37,10 +37,15 @@ class Watch:
         self._command: Command | None = None
 
     def run(self, session: str, node: str, argv: Sequence[str], attach: bool, patience: float) -> int:
-        """The exit code of the command. Waits up to `patience` seconds for the report to be taken."""
+        """Run a command and return its exit code; waits up to `patience` seconds until its report is acknowledged.
+
+        Raises OSError if the spool cannot be written; then nothing was started.
+        """
         about = {**reports.about(node, session, argv, time.time()), "to": self.to.told()}
-        run = self.spool.begin(secrets.token_hex(16), about, reports.ROOM + ROOM if attach else ROOM)
-        head, tail = (reports.ATTACHED, reports.ATTACHED) if attach else (0, reports.TAIL)
+        run = self.spool.begin(
+            secrets.token_hex(16), about, reports.MAX_OUTPUT_JSON_BYTES + RESERVE_BYTES if attach else RESERVE_BYTES
+        )
+        head, tail = (reports.ATTACHED_END_BYTES, reports.ATTACHED_END_BYTES) if attach else (0, reports.TAIL)
         output = Output(run.output, head, tail)
         with self._signals():
             own = self.reporter.add(run, self.to)
@@ -54,7 +59,7 @@ class Watch:
     def _see_through(self, run: Run, own: Line, command: Command) -> int:
         self._command = command
         try:
-            ended, report = see_through(run, command, lambda: self.reporter.news(own))
+            ended, report = run_and_report(run, command, lambda: self.reporter.news(own))
         except CannotRun as error:
             self.say(f"{error}; nothing was run")
             return error.code
@@ -65,21 +70,21 @@ class Watch:
     def _take_over(self) -> None:
         try:
             for run in self.spool.orphans():
-                adopt(run)
-                self.reporter.add(run, target(run, self.to))
-        except OSError as error:  # they wait for the next one; this run goes on
+                report_lost_run(run)
+                self.reporter.add(run, read_target(run, self.to))
+        except OSError as error:  # leave them to the next `semel exec`; this run goes on
             self.say(f"earlier runs in {self.spool.place} cannot be looked at: {error.strerror or error}")
         for what in self.spool.damaged:
             self.say(what)
 
     def _see_off(self, own: Line, patience: float) -> None:
-        """Wait until the report is taken, and say why if it takes its time."""
+        """Wait until the report is acknowledged; after 2 s, tell the user why it is not."""
         if not self.reporter.wait([own], min(patience, 2.0), self.leave) and patience > 2.0:
             self.say(
                 f"the report waits: {own.why or 'the gateway has not answered yet'}. Ctrl-C leaves it in the spool"
             )
             self.reporter.wait([own], patience - 2.0, self.leave)
-        if not own.open:  # their gateway answers: what earlier runs left goes with this one, however short it was
+        if not own.open:  # the gateway answers, so post the reports of earlier runs, too
             same = [line for line in self.reporter.lines if line.to == self.to]
             self.reporter.wait(same, min(patience, 2.0), self.leave)
         told(own, self.say)
@@ -93,8 +98,8 @@ class Watch:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Signals go to the command while it runs; after that they mean: wait no longer."""
-        before = {number: signal.getsignal(number) for number in SIGNALS}
+        """Forward signals to the command while it runs; afterwards a signal ends the wait for the gateway."""
+        before = {number: signal.getsignal(number) for number in FORWARDED_SIGNALS}
         ours = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
         for number in ours:
             signal.signal(number, self._signalled)
@@ -111,41 +116,47 @@ class Watch:
             self.leave.set()
 
 
-def see_through(
+def run_and_report(
     run: Run,
     command: Command,
     news: Callable[[], None],
     *,
     sweep: float | None = None,
     stopped: Callable[[], dict[str, Any] | None] = lambda: None,
-) -> tuple[Ended, Report]:
-    """Start it, wait until it ended (`sweep`: see Command.wait), and put both into the spool; `news` is called then.
+) -> tuple[CommandExit, Report]:
+    """Run a command to its end and put reports of its start and its end into the spool.
 
-    stopped: why it was ended, where it was (see reports.finished). Raises CannotRun; that is in the spool, too.
+    news      called after each report, to wake the reporter
+    sweep     see `Command.wait`
+    stopped   returns why the command was ended by us, or `None` (see `semel.tools.exec.reports`)
+
+    Raises CannotRun if it cannot be started; that is reported as well.
     """
     try:
         command.start()
     except CannotRun as error:
-        run.put(FINISHED, reports.not_started(run.id, run.about, error.code, str(error)))
+        run.put(FINISHED, reports.build_not_started(run.id, run.about, error.code, str(error)))
         news()
         raise
     run.began(command.pid, identity(command.pid), time.time())
-    run.put(STARTED, reports.started(run.id, run.about, command.pid))
+    run.put(STARTED, reports.build_started(run.id, run.about, command.pid))
     news()
     ended = command.wait(sweep)
-    report = run.put(FINISHED, reports.finished(run.id, run.about, ended, command.output, stopped()))
+    report = run.put(FINISHED, reports.build_finished(run.id, run.about, ended, command.output, stopped()))
     news()
     return ended, report
 
 
 def flush(spools: Sequence[Spool], to: Target, override: bool, patience: float, say: Say) -> tuple[list[str], int]:
-    """Report what earlier runs left: (what was taken, how many runs are left). Runs that still have a reporter
-    are its own."""
+    """Post the reports that earlier runs left; returns (acknowledged reports, number of runs that remain).
+
+    Runs whose own reporter still lives are skipped. `override`: post all to `to`, not to each run's own target.
+    """
     reporter, leave = Reporter(), threading.Event()
     for spool in spools:
         for run in spool.orphans():
-            adopt(run)
-            reporter.add(run, to if override else target(run, to))
+            report_lost_run(run)
+            reporter.add(run, to if override else read_target(run, to))
         for what in spool.damaged:
             say(what)
     left = sum(len(spool.damaged) for spool in spools)
@@ -171,23 +182,23 @@ def flush(spools: Sequence[Spool], to: Target, override: bool, patience: float, 
     return taken, left
 
 
-def adopt(run: Run, end: Callable[[Run], bool] = lambda _: False) -> None:
-    """A run whose reporter is gone: if it had not told the end, nobody can any more, and that is what is told.
+def report_lost_run(run: Run, end: Callable[[Run], bool] = lambda _: False) -> None:
+    """Add an `exec.lost` report to a run whose reporter is gone, unless its end was reported.
 
-    end: ends what is left of it, where that is wanted; True if there was something.
+    end: kills the run's remaining processes, if that is wanted; returns True if there were any.
     """
     if run.over:
         return
     process = run.process
     alive = process is not None and process["born"] is not None and identity(int(process["pid"])) == process["born"]
     if run.unstarted:
-        run.put(LOST, reports.never_started(run.id, run.about))
+        run.put(LOST, reports.build_never_started(run.id, run.about))
     else:
         run.put(LOST, reports.lost(run.id, run.about, process, alive, run.output, killed=end(run)))
 
 
-def target(run: Run, otherwise: Target) -> Target:
-    """Where the run itself was told to report to."""
+def read_target(run: Run, otherwise: Target) -> Target:
+    """The target stored in the run; `otherwise` if there is none."""
     try:
         return Target.of(run.about["to"])
     except (KeyError, TypeError, AttributeError):
@@ -195,7 +206,7 @@ def target(run: Run, otherwise: Target) -> Target:
 
 
 def told(line: Line, say: Say) -> None:
-    """Nothing, where all was taken; else what was not, why, and where it is."""
+    """Tell the user which reports of a run are not acknowledged, why, and where they are kept; nothing if all are."""
     for note in line.notes:
         say(f"run {line.run.id}: {note}")
     for report in line.refused:
@@ -212,8 +223,8 @@ def told(line: Line, say: Say) -> None:
         say(f"kept in {line.run.place}; the next `semel exec` of this node, or `semel exec --flush`, sends it")
 
 
-def flushed_stdout() -> None:
-    """What Python holds back comes before what the command prints."""
+def flush_stdout() -> None:
+    """Flush Python's own output, so that it appears before the command's."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
